@@ -19,10 +19,11 @@ export async function startListening(
     if (child.exitCode !== null) throw new Error(`${program} ended with exit code ${child.exitCode}`);
     return accepts(port);
   }, `${program} listens`);
-  return () => ended(child);
+  return () => kill(child);
 }
 
-async function ended(child: ChildProcess): Promise<void> {
+/** Resolves when it has ended. */
+export async function kill(child: ChildProcess): Promise<void> {
   if (child.exitCode !== null || child.signalCode !== null) return;
   child.kill('SIGKILL');
   await once(child, 'exit');

@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { text } from 'node:stream/consumers';
+import { kill } from './listening-program.ts';
 
 /** What `openssl s_client` says of a handshake: `TLSv1.2 AES128-SHA`, or `undefined` if it failed. */
 interface ClientRun {
@@ -59,10 +59,6 @@ export async function opensslServer(args: readonly string[]): Promise<OpensslSer
     url,
     output: () => output,
     process: server,
-    async close() {
-      if (server.exitCode !== null || server.signalCode !== null) return;
-      server.kill('SIGKILL');
-      await once(server, 'exit');
-    },
+    close: () => kill(server),
   };
 }

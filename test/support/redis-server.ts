@@ -1,10 +1,10 @@
 import { type ChildProcess, spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createClient } from '@redis/client';
 import { freePort } from './faulty-gateway.ts';
 import { Folder } from './folder.ts';
+import { kill } from './listening-program.ts';
 import { until } from './until.ts';
 
 /** A real Redis on loopback that writes through to its file before it responds, and may be killed and started again. */
@@ -43,10 +43,7 @@ export class RedisServer {
   }
 
   async kill(): Promise<void> {
-    const child = this.#child;
-    if (child === undefined || child.exitCode !== null || child.signalCode !== null) return;
-    child.kill('SIGKILL');
-    await once(child, 'exit');
+    if (this.#child !== undefined) await kill(this.#child);
   }
 
   /** It accepts connections, and does not respond. */
