@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { chmodSync, existsSync } from 'node:fs';
+import { chmodSync, existsSync, readFileSync } from 'node:fs';
 import { afterAll, beforeAll, expect } from '@jest/globals';
 import type { EnvironmentInput } from '../support/config.ts';
 import { always, closedPort, freePort, httpResponse } from '../support/faulty-gateway.ts';
@@ -17,25 +17,18 @@ const ncsaHelper = ['/usr/lib/squid/basic_ncsa_auth', '/usr/lib64/squid/basic_nc
 
 /** Proxies that others wrote. `start` gets their port, that of the gateway, and its own folder. */
 const proxies = {
+  /** The one of the example, in which only the host, addresses, ports and paths differ. */
   squid: (port: number, gatewayPort: number, folder: Folder): readonly string[] => {
     const password = execFileSync('openssl', ['passwd', '-apr1', credentials.password], { encoding: 'utf8' });
     const users = folder.file('users', `${credentials.username}:${password}`);
-    const lines = [
-      `http_port 127.0.0.1:${port}`,
-      'pid_filename none',
-      'access_log none',
-      'cache_log /dev/null',
-      'cache deny all',
-      `auth_param basic program ${ncsaHelper} ${users}`,
-      'acl known proxy_auth REQUIRED',
-      `acl gateway port ${gatewayPort} ${closedPort}`,
-      'http_access deny !known',
-      'http_access allow CONNECT gateway',
-      'http_access deny all',
-      'shutdown_lifetime 0 seconds',
-    ];
+    const config = readFileSync('deploy/compose/egress/squid.conf', 'utf8')
+      .replace('/usr/lib/squid/basic_ncsa_auth /etc/squid/users', `${ncsaHelper} ${users}`)
+      .replace('http_port 3128', `http_port 127.0.0.1:${port}`)
+      .replace('dstdomain gateway.example', 'dstdomain 127.0.0.1')
+      .replace('port 443', `port ${gatewayPort} ${closedPort}`);
+    const own = 'pid_filename none\naccess_log none\ncache_log /dev/null\n';
     // The name is that of segments in /dev/shm: two with one name end each other.
-    return ['-N', '-n', 'realproxies', '-f', folder.file('squid.conf', `${lines.join('\n')}\n`)];
+    return ['-N', '-n', 'realproxies', '-f', folder.file('squid.conf', `${config}${own}`)];
   },
   tinyproxy: (port: number, gatewayPort: number, folder: Folder): readonly string[] => {
     const lines = [
@@ -90,6 +83,13 @@ describeWith('openssl').each(['squid', 'tinyproxy'] as const)('%s as the egress 
     ['without credentials', {}, '', 'proxy-credentials'],
     ['with a wrong password', { ...credentials, password: 'wrong' }, '', 'proxy-credentials'],
     ['to a port that it does not allow', credentials, 'https://127.0.0.1:2', 'proxy-denied'],
+    // Tinyproxy allows a port of any host.
+    [
+      'to another host',
+      credentials,
+      `https://localhost:${closedPort}`,
+      `proxy-${name === 'squid' ? 'denied' : 'failed'}`,
+    ],
     ['to a server that is down', credentials, `https://127.0.0.1:${closedPort}`, 'proxy-failed'],
   ] as const)('makes no tunnel %s: not sent', async (_, auth, baseUrl, cause) => {
     const before = gateway.requests().length;

@@ -1,24 +1,19 @@
-import { execFile, execFileSync } from 'node:child_process';
-import { once } from 'node:events';
-import { chmodSync, existsSync, globSync, mkdirSync, readFileSync, statSync } from 'node:fs';
-import { request } from 'node:http';
+import { execFile } from 'node:child_process';
+import { existsSync, globSync, mkdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { afterAll, beforeAll, expect, it } from '@jest/globals';
+import { afterAll, expect, it } from '@jest/globals';
 import { parse } from 'yaml';
 import { loadSimulatorKeys } from '../../src/cli/simulate.ts';
 import { validateConfig } from '../../src/config/load.ts';
 import { builtInOperations } from '../../src/gateway/operations.ts';
 import { compileCache } from '../support/compile-cache.ts';
-import { freePort, silent } from '../support/faulty-gateway.ts';
-import { findProgram } from '../support/find-program.ts';
 import { harness } from '../support/harness.ts';
 import { at, list, record } from '../support/helm.ts';
 import { execForm } from '../support/image.ts';
-import { startListening } from '../support/listening-program.ts';
 import { listening } from '../support/process.ts';
 import { promtool } from '../support/promtool.ts';
-import { describeWhere, itWith } from '../support/requires.ts';
+import { itWith } from '../support/requires.ts';
 import { StubVault } from '../support/stub-vault/server.ts';
 import { rootToken } from '../support/stub-vault/state.ts';
 
@@ -203,48 +198,3 @@ it('its configuration is valid, and has the paths, names and ports of the mounte
   const [, users] = /^auth_param basic program \S+ (\S+)$/m.exec(squidConf) ?? [];
   expect(targets).toEqual(['/etc/squid/squid.conf', users]);
 });
-
-const squid = findProgram('squid');
-const runs = squid !== undefined && findProgram('openssl') !== undefined;
-
-describeWhere(runs, 'squid or openssl is not installed (Debian packages squid, openssl)')(
-  'with a real squid before the gateway',
-  () => {
-    let squidPort: number;
-    let gateway: Awaited<ReturnType<typeof starts.gateway>>;
-
-    /** Its configuration, in which only names, addresses, ports and paths differ. */
-    beforeAll(async () => {
-      const folder = starts.folder();
-      // Squid changes its user.
-      chmodSync(folder.path, 0o755);
-      gateway = await starts.gateway([silent]);
-      const hashed = execFileSync('openssl', ['passwd', '-apr1', 'of-squid'], { encoding: 'utf8' });
-      const users = folder.file('users', `countersign:${hashed}`);
-      squidPort = await freePort();
-      const adapted = squidConf
-        .replace('/etc/squid/users', users)
-        .replace('http_port 3128', `http_port 127.0.0.1:${squidPort}`)
-        .replace('dstdomain gateway.example', 'dstdomain localhost')
-        .replace('port 443', `port ${gateway.port}`);
-      const own = 'pid_filename none\naccess_log none\ncache_log /dev/null\n';
-      // The name is that of segments in /dev/shm: two with one name end each other.
-      const args = ['-N', '-n', 'compose', '-f', folder.file('squid.conf', `${adapted}${own}`)];
-      starts.atEnd(await startListening(squid ?? '', args, squidPort));
-    }, 30_000);
-
-    it.each([
-      ['without the password', 'localhost', '', 407],
-      ['to another host', '127.0.0.1', 'of-squid', 403],
-      ['to the gateway', 'localhost', 'of-squid', 200],
-    ])('squid responds to a tunnel %s', async (_, host, password, status) => {
-      const credentials = Buffer.from(`countersign:${password}`).toString('base64');
-      const headers = { 'Proxy-Authorization': `Basic ${credentials}` };
-      const target = `${host}:${gateway.port}`;
-      const connecting = request({ port: squidPort, method: 'CONNECT', path: target, headers }).end();
-      const [response, socket] = await once(connecting, 'connect');
-      socket.destroy();
-      expect(response.statusCode).toBe(status);
-    });
-  },
-);
