@@ -66,10 +66,7 @@ describeWith('openssl').each(['squid', 'tinyproxy'] as const)('%s as the egress 
   });
 
   const start = (egressProxy: NonNullable<EnvironmentInput['egressProxy']>, baseUrl = gateway.url) =>
-    starts.proxy({
-      gateway: baseUrl,
-      sandbox: { caFile: ca.file, egressProxy },
-    });
+    starts.proxy({ gateway: baseUrl, sandbox: { caFile: ca.file, egressProxy } });
 
   itRuns('tunnels queries and payments', async () => {
     const proxy = await start({ url, ...credentials });

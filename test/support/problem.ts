@@ -43,11 +43,8 @@ export const promised: Readonly<Record<Reason, readonly [status: number, outcome
   internal: [500, 'not-sent'],
 };
 
+const isReason = (name: string): name is Reason => Object.hasOwn(promised, name);
 export const reasons: readonly Reason[] = Object.keys(promised).filter(isReason);
-
-export function isReason(name: string): name is Reason {
-  return Object.hasOwn(promised, name);
-}
 
 /** Its response has `Retry-After`. */
 export const saysWhenToRetry = (reason: Reason): boolean => [429, 503].includes(promised[reason][0]);

@@ -1,7 +1,7 @@
 import { errorTable } from '../../src/errors.ts';
 import { createLogger, type LogFields } from '../../src/observability/logger.ts';
 import type { RequestContext } from '../../src/request-context.ts';
-import { isReason } from './problem.ts';
+import { reasons } from './problem.ts';
 
 type Note = readonly ['info' | 'warn' | 'error', string, LogFields];
 
@@ -104,7 +104,7 @@ export function sampleLog(): string {
   }
   log.requestFinished({ ...full, unreachable: 'dns' });
   log.requestFinished({ ...full, orderMismatch: 'order-id' });
-  for (const reason of Object.keys(errorTable).filter(isReason)) {
+  for (const reason of reasons) {
     const { status, outcome } = errorTable[reason];
     const rejected = status === 401 || status === 403 ? client : undefined;
     const firstRequestId = reason === 'duplicate-payment' ? full.id : undefined;

@@ -25,10 +25,7 @@ export async function spansOf(
 /** The one span with this name. */
 export function spanNamed(spans: readonly ReceivedSpan[], name: string): ReceivedSpan {
   const [span, ...others] = spans.filter((one) => one.name === name);
-  if (span === undefined || others.length > 0) {
-    throw new Error(
-      `${others.length + (span ? 1 : 0)} spans ${name} among ${spans.map((one) => one.name).join()}`,
-    );
-  }
+  if (span === undefined || others.length > 0)
+    throw new Error(`not one span ${name} among ${spans.map((one) => one.name).join()}`);
   return span;
 }
