@@ -119,7 +119,11 @@ it.each<[string, (log: Logger) => void, boolean]>([
 it('a message has a level, a text and plain fields, and none is written below the configured level', () => {
   const { log, entries } = capture();
   log.message('warn', 'some message', { problems: 2 });
-  expect(entries()[0]).toMatchObject({ level: 'warn', msg: 'some message', problems: 2 });
+  log.handshakeFailed({ role: 'listener', problem: 'certificate', cause: 'unknown-ca', peer: 'x' });
+  expect(entries()).toMatchObject([
+    { level: 'warn', msg: 'some message', problems: 2 },
+    { level: 'warn', msg: 'TLS handshake failed', cause: 'unknown-ca' },
+  ]);
   const quiet = capture('error');
   quiet.log.requestFinished({ ...bare, status: 503, reason: 'overloaded' });
   quiet.log.message('warn', 'quiet');
