@@ -355,8 +355,8 @@ describe('a callback of the simulator', () => {
     });
   });
 
-  it('is repeated until the response is 200, which a redirect is not', async () => {
-    const { requests, callbacks, callbackUrl } = await merchant(500, 302);
+  it('is repeated until the response is 200, which neither 204 nor a redirect is', async () => {
+    const { requests, callbacks, callbackUrl } = await merchant(204, 302);
     await pay(callbackUrl, '101');
     await until(() => requests.length === 3, 'the third callback', 20);
     const [first, ...others] = callbacks();

@@ -38,13 +38,18 @@ describe('the trace of', () => {
     await proxy.transfer();
     const spans = await spansOf(proxy, receiver);
     expect(
-      treeOf(spans, ['countersign.key.lookup', 'countersign.signature.method', 'http.response.status_code']),
+      treeOf(spans, [
+        'countersign.key.lookup',
+        'countersign.signer',
+        'countersign.signature.method',
+        'http.response.status_code',
+      ]),
     ).toBe(
       [
         `${transferRoute} status_code=200`,
         '  key lookup lookup=fetched',
         '    key source read',
-        '  signature method=RSA-SHA256',
+        '  signature signer=process method=RSA-SHA256',
         '  audit record',
         '  upstream request status_code=200',
       ].join('\n'),
