@@ -1,15 +1,20 @@
+import { execFile } from 'node:child_process';
+import { promisify } from 'node:util';
 import { expect, it } from '@jest/globals';
-import type { Options } from '../rotations/rotation.ts';
-import { run } from '../rotations/run.ts';
+import { root } from '../support/sources.ts';
 
-/** At the same time. */
-it.concurrent.each<Options>([
-  { pauses: [0, 5], orders: ['both at once', 'Vault first', 'gateway first', 'overlap'], traffic: 'mixed' },
-  { pauses: [5], orders: ['Vault first'], traffic: 'payments' },
+/** At the same time. With longer pauses and more instances: `npm run rotations`. */
+it.concurrent.each([
+  [['--pauses', '0,5']],
+  [['--pauses', '5', '--orders', 'Vault first', '--traffic', 'payments']],
 ])(
   'rotations in any order, seconds apart, cost no more than promised: %j',
-  async (options) => {
-    expect(await run(options)).toEqual([]);
+  async (args) => {
+    const program = [`${root}/test/rotations/main.ts`, '--rate', '60', ...args];
+    const run = promisify(execFile)(process.execPath, program);
+    const { stdout } = await run.catch((failed: { stdout: string }) => failed);
+    expect(stdout).toMatch(/\| row \| order .* requests\/s/s);
+    expect(stdout).not.toContain('BROKEN');
   },
   120_000,
 );

@@ -147,7 +147,7 @@ const allowedOutside: readonly (readonly [from: string, to: readonly string[]])[
   ['test/rotation-model', ['src', 'test/support']],
   ['test/rotations', ['test/support']],
   ['test/unit', ['src', 'scripts', 'test/support', 'test/rotation-model']],
-  ['test/integration', ['src', 'scripts', 'test/support', 'test/faults', 'test/rotations']],
+  ['test/integration', ['src', 'scripts', 'test/support', 'test/faults']],
   ['test/repo', ['src', 'scripts', 'test/support']],
 ];
 

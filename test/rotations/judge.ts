@@ -14,15 +14,26 @@ const good = /^200 answered$/;
 const rejection = /^40[13] answered$/;
 
 /** What the rotations of one login cost. */
-interface Cost {
+export interface Cost {
   readonly row: Row;
+  readonly reads: number;
   /** Reads without a 200, though a key was readable and accepted for longer than promised. */
   readonly failedReads: readonly string[];
+  readonly payments: number;
+  readonly rejected: number;
   /** Payments with a 403 outside of a rotation, and of the time that is promised after it. */
   readonly latePayments: readonly string[];
   /** Results of payments that are neither good nor a rejection. */
   readonly otherPayments: readonly string[];
   readonly doubled: number;
+}
+
+/** What a run cost. */
+export interface Result {
+  readonly costs: readonly Cost[];
+  readonly requestsPerSecond: number;
+  /** Of Vault, by an instance in the second with the most. */
+  readonly mostReads: number;
 }
 
 interface Evidence {
@@ -58,7 +69,10 @@ export function costOf(row: Row, switches: readonly Switch[], evidence: Evidence
   const accepted = transfers.filter((id) => id.startsWith(`${row.login}-`));
   return {
     row,
+    reads: reads.length,
     failedReads: outside(reads.filter(isFailed), hasty),
+    payments: payments.length,
+    rejected: payments.filter(isRejected).length,
     latePayments: outside(payments.filter(isRejected), switches, pause),
     otherPayments: outside(
       payments.filter((one) => isFailed(one) && !isRejected(one)),
@@ -68,8 +82,8 @@ export function costOf(row: Row, switches: readonly Switch[], evidence: Evidence
   };
 }
 
-/** The limits that a run broke. @param mostReads of Vault, by an instance in the second with the most */
-export function violationsOf(costs: readonly Cost[], mostReads: number): readonly string[] {
+/** The limits that a run broke. */
+export function violationsOf({ costs, mostReads }: Pick<Result, 'costs' | 'mostReads'>): readonly string[] {
   const some = (what: string, hits: readonly string[]): string[] =>
     hits.length === 0 ? [] : [`${hits.length} ${what}: ${hits.slice(0, shown).join(', ')}`];
   const broken = costs.flatMap(({ row, failedReads, latePayments, otherPayments, doubled }) =>

@@ -1,14 +1,19 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import type { KeySet, TestCluster } from '../support/test-cluster.ts';
 
-type Order = 'both at once' | 'Vault first' | 'gateway first' | 'overlap';
+export const orders = ['both at once', 'Vault first', 'gateway first', 'overlap'] as const;
+/** Requests of a login: queries and payments, or payments alone, 20 a second. */
+export const traffics = ['mixed', 'payments'] as const;
 
 export interface Options {
+  /** Processes. */
+  readonly instances: number;
   /** Seconds between the two events of a rotation. */
   readonly pauses: readonly number[];
-  readonly orders: readonly Order[];
-  /** Requests of a login: queries and payments, or payments alone, 20 a second. */
-  readonly traffic: 'mixed' | 'payments';
+  readonly orders: readonly (typeof orders)[number][];
+  readonly traffic: (typeof traffics)[number];
+  /** Requests per second of all rows together. */
+  readonly rate: number;
 }
 
 /** A row of the table: the rotations of one login. */
@@ -16,7 +21,7 @@ export interface Row {
   /** From 1. */
   readonly number: number;
   readonly login: string;
-  readonly order: Order;
+  readonly order: (typeof orders)[number];
   /** Seconds. */
   readonly pause: number;
   readonly switches: number;
@@ -33,13 +38,18 @@ export interface Switch {
 
 /** Seconds after a rotation of a login. */
 const apart = 6;
+/** A login with two rotations has pauses up to so many seconds. */
+const longestOfTwo = 30;
 
 export function rowsFor({ pauses, orders }: Options): readonly Row[] {
   const rows = pauses.flatMap((pause) =>
     orders
       .filter((order) => (order === 'both at once') === (pause === 0))
-      .flatMap((order) => [1, 2].map((switches) => ({ order, pause, switches }))),
+      .flatMap((order) =>
+        (pause > longestOfTwo ? [1] : [1, 2]).map((switches) => ({ order, pause, switches })),
+      ),
   );
+  if (rows.length === 0) throw new RangeError('there is no rotation with these pauses and orders');
   return rows.map((row, index) => ({ ...row, number: index + 1, login: `login-${index + 1}` }));
 }
 

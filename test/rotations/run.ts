@@ -4,18 +4,15 @@ import { post } from '../support/forwarding.ts';
 import { Load, type LoadRequest } from '../support/load.ts';
 import type { CountersignProcess } from '../support/process.ts';
 import { balanceOf, newKeys, statusOf, TestCluster } from '../support/test-cluster.ts';
-import { costOf, violationsOf } from './judge.ts';
+import { costOf, type Result } from './judge.ts';
 import { type Options, type Row, rotate, rowsFor } from './rotation.ts';
 
 /** Requests of a login that one process gets, before the next one does. */
 const inSuccession = 3;
 
-const instances = 2;
-/** Requests per second of all rows together. */
-const rate = 60;
-
-/** Runs all rows at once: each has its login. @returns the limits that they broke */
-export async function run(options: Options): Promise<readonly string[]> {
+/** Runs all rows at once: each has its login. */
+export async function run(options: Options): Promise<Result> {
+  const { instances, traffic, rate } = options;
   const rows = rowsFor(options);
   const logins = rows.map(({ login }) => login);
   const endpoints = Object.fromEntries(rows.map((row) => [endpointOf(row), row.login]));
@@ -25,7 +22,7 @@ export async function run(options: Options): Promise<readonly string[]> {
     const keys = rows.map(({ switches }) => Array.from({ length: switches }, newKeys));
     await cluster.open(instances);
     await useOnce(cluster.processes, logins);
-    const every = options.traffic === 'mixed' ? 1_000 / rate : 50;
+    const every = traffic === 'mixed' ? 1_000 / rate : 50;
     const load = new Load(requestsInTurn(cluster.processes, rows, options), every);
     await wait(3_000);
     const reads = countReads(cluster);
@@ -40,7 +37,7 @@ export async function run(options: Options): Promise<readonly string[]> {
       pause: (1_000 * instances * inSuccession * rows.length) / rate,
     };
     const costs = rows.map((row, index) => costOf(row, switches[index] ?? [], evidence));
-    return violationsOf(costs, most);
+    return { costs, requestsPerSecond: load.rate, mostReads: most };
   } finally {
     await cluster.close();
   }

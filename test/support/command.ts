@@ -43,6 +43,15 @@ export function oneOf<Item extends string>(name: string, known: readonly Item[],
   return found;
 }
 
+/** The items of a list with commas; all unless given. @throws UsageError for one that is none of these */
+export function someOf<Item extends string>(
+  name: string,
+  known: readonly Item[],
+  text = known.join(),
+): readonly Item[] {
+  return text.split(',').map((one) => oneOf(name, known, one));
+}
+
 export function increment(counts: Map<string, number>, name: string, by = 1): void {
   counts.set(name, (counts.get(name) ?? 0) + by);
 }
