@@ -126,7 +126,7 @@ export class Countersign {
    * Verifies a callback or redirect, and then queries the status: a callback is a reason to query, never the status.
    *
    * @param received the query string or body, unchanged
-   * @param stored returns what is known of a client_orderid
+   * @param stored returns what is known of a client_orderid, or a promise of it
    * @returns `result`; `respondWith`, the status for the gateway; of the query, if there was one, `order` and `found`
    */
   async callback(received, stored) {
@@ -137,7 +137,7 @@ export class Countersign {
     if (!isToQuery) return { result, respondWith };
     const named = new URLSearchParams(received);
     const client_orderid = named.get('client_orderid') ?? '';
-    const order = { ...stored(client_orderid), client_orderid, orderid: named.get('orderid') };
+    const order = { ...(await stored(client_orderid)), client_orderid, orderid: named.get('orderid') };
     const found = await this.status(order);
     return { result, respondWith: found.row === 'no response' ? 503 : respondWith, order, found };
   }
@@ -152,7 +152,7 @@ export class Countersign {
         headers: {
           Accept: 'application/json',
           'Content-Type': 'application/x-www-form-urlencoded',
-          ...(token && { Authorization: `Bearer ${token()}` }),
+          ...(token && { Authorization: `Bearer ${await token()}` }),
         },
         signal: AbortSignal.timeout(timeout * 1000),
       });
