@@ -1,5 +1,5 @@
-import type { Report } from './problem.ts';
-import type { Config } from './schema.ts';
+import type { Path, Report } from './problem.ts';
+import type { Config, VaultConfig } from './schema.ts';
 import { canonicalUrl, isPlaintextRemote } from './url.ts';
 
 /** Reports what is valid, and may yet surprise: `check` prints it, and does not fail. */
@@ -61,13 +61,17 @@ function noticeTimeouts({ proxy, environments }: Config, report: Report): void {
 }
 
 /** TLS with the server does not protect the password for the proxy. */
-function noticePlainPasswords({ environments, keys, jwtIssuers }: Config, report: Report): void {
+function noticePlainPasswords({ environments, keys, jwtIssuers, tracing }: Config, report: Report): void {
   const vault = keys.source === 'vault' ? { vault: keys.vault } : {};
-  for (const [group, servers] of Object.entries({ environments, keys: vault, jwtIssuers }))
+  const noticeServers = (path: Path, servers: Readonly<Record<string, Pick<VaultConfig, 'egressProxy'>>>) => {
     for (const [name, { egressProxy }] of Object.entries(servers))
       if (egressProxy?.username !== undefined && isPlaintextRemote(egressProxy.url))
         report(
-          [group, name, 'egressProxy', 'url'],
+          [...path, name, 'egressProxy', 'url'],
           'sends the password for the proxy unencrypted: everybody on the way can read it. Use an https: URL if the proxy has one',
         );
+  };
+  noticeServers([], tracing === undefined ? {} : { tracing });
+  for (const [group, servers] of Object.entries({ environments, keys: vault, jwtIssuers }))
+    noticeServers([group], servers);
 }

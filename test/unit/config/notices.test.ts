@@ -94,5 +94,7 @@ describe('a notice', () => {
     const vault = `{ source: vault, vault: { address: "https://v", auth: { method: token, tokenFile: t }, ${proxy('http://e')} } }`;
     const issuers = `jwtIssuers: { i: { issuer: "https://i", audience: a, ${proxy('http://e')} } }`;
     expect(noticesOf(`${withKeys(vault)}\n${issuers}\n`)).toHaveLength(2);
+    const tracing = `tracing: { otlp: "https://c", ${proxy('http://e')} }`;
+    expectNotice(`${minimal}${tracing}\n`, 'tracing.egressProxy.url: sends the password');
   });
 });

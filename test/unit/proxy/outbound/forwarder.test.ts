@@ -196,6 +196,12 @@ describe('a retry', () => {
     }
   });
 
+  it('of a payment does not happen after its first byte, though its connection was a pooled one', async () => {
+    responses = [stale(), responseOf(200)];
+    expect(await errorOf(send(eligibility))).toMatchObject({ reason: 'gateway-reset', outcome: 'unknown' });
+    expect(sent).toHaveLength(1);
+  });
+
   it.each(['proxy-denied', 'proxy-credentials'] as const)(
     'does not happen after a rejection by the egress proxy, which would decide the same again: %s',
     async (cause) => {
