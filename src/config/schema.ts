@@ -212,7 +212,6 @@ export type OperationOverride = z.output<typeof operationOverride>;
 export type OperationConfig = z.output<typeof operation>;
 export type CallerConfig = Config['callers'][number];
 export type JwtIssuerConfig = Config['jwtIssuers'][string];
-export type TracingConfig = NonNullable<Config['tracing']>;
 export type OnceConfig = NonNullable<Config['payments']['once']>;
 export type AuditConfig = NonNullable<Config['audit']>;
 export type KeysConfig = Config['keys'];

@@ -632,9 +632,10 @@ export const conditions = {
   },
 } satisfies Readonly<Record<string, Condition>>;
 
-export const codes = Object.keys(conditions).filter(
-  (code): code is keyof typeof conditions => code in conditions,
-);
+/** Of those that a status can have as a finding. */
+export const findingCodes = Object.entries<Condition>(conditions)
+  .flatMap(([code, { find }]) => (find === undefined ? [] : [code]))
+  .filter((code): code is keyof typeof conditions => code in conditions);
 
 /** Of causes that are no condition: the caller has to act. */
 const sections: Partial<Record<FailureCause, string>> = {

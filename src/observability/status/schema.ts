@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { anchorOf, type Condition, codes, conditions, sectionOf } from './conditions.ts';
+import { anchorOf, type Condition, conditions, findingCodes, sectionOf } from './conditions.ts';
 import { type StatusFacts, statusFacts, uncertainPayment } from './facts.ts';
 import { severities } from './thresholds.ts';
 
@@ -12,7 +12,7 @@ const finding = z.strictObject({
   severity: z
     .enum(severities)
     .describe('`bad` has to be dealt with now, `warn` soon; `info` is normal, such as a rotation.'),
-  code: z.enum(codes).describe('Stable; see the table of findings.'),
+  code: z.enum(findingCodes).describe('Stable; see the table of findings.'),
   environment: maybeText.describe('null: it concerns all of them, or none.'),
   login: maybeText,
   caller: maybeText,
@@ -36,7 +36,7 @@ export type Finding = Status['findings'][number];
 
 /** The status of an instance: what is known, and what follows from it. */
 export function withFindings(facts: StatusFacts): Status {
-  const found = codes.flatMap((code) => {
+  const found = findingCodes.flatMap((code) => {
     const condition: Condition = conditions[code];
     const { find = () => undefined } = condition;
     const all = [find(facts)].flat().filter((one) => one !== undefined);

@@ -30,7 +30,7 @@ interface SignedAttempt {
 
 export interface SigningOptions extends WallClock, MonotonicClock {
   readonly signer: SigningPool;
-  /** 128 random bits as text. */
+  /** 122 random bits as text. */
   readonly nonce: () => string;
   readonly userAgent: string;
 }
