@@ -201,12 +201,15 @@ describe('the login to Vault', () => {
       expect(setup.clock.nextTimer).toBeUndefined();
     });
 
-    it('waits two seconds at most for a Vault that hangs', async () => {
+    it('waits two seconds at most for a Vault that hangs, and a renewal in flight does not repeat it', async () => {
+      await setup.changeRole({ token_max_ttl: 5400 });
       const source = await started(await setup.appRole());
-      setup.vault.fail({ kind: 'black-hole' });
+      setup.vault.fail({ kind: 'black-hole' }, /revoke-self/);
+      setup.clock.advance(2400 * second);
       const begun = performance.now();
       await source.stop();
       expect(performance.now() - begun).toBeLessThan(2000);
+      expect([setup.vault.count(renewals), setup.vault.count(logins)]).toEqual([1, 1]);
     });
   });
 

@@ -130,12 +130,12 @@ export class TokenManager {
 
   #revoke(): Promise<void> {
     return this.#revocations.run(async () => {
-      await this.#logins.running?.catch(() => undefined);
       do {
         await Promise.allSettled(this.#inFlight);
         // A read of several versions may now be about to send its next request.
         await nextTurn();
       } while (this.#inFlight.size > 0);
+      await this.#logins.running?.catch(() => undefined);
       const held = this.#alive();
       if (held === undefined || !this.#givesNewTokens) return;
       this.#held = undefined;
@@ -286,6 +286,8 @@ export class TokenManager {
     const lease = await renewSelf(this.#client, held).catch((error: unknown) => {
       if (isUnavailable(error)) throw error;
     });
+    // It was revoked, or another one took its place.
+    if (this.#held !== held) return;
     if (lease === undefined || lease.seconds < held.wholeSeconds) await this.#login();
     else this.#hold(lease, held.fingerprint);
   }
