@@ -37,6 +37,7 @@ export interface RequestRecord {
   login?: string;
   /** That the operation needs, also if there is none. */
   keyKind?: KeyKind;
+  /** Of the key that the forwarded response is about, or else of the last one that signed. */
   keyVersion?: number;
   keyFingerprint?: string;
   /** Upstream requests, including those that could not connect. */

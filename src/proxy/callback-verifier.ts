@@ -5,7 +5,7 @@ import type { UsableKey } from '../keys/ring.ts';
 import type { KeyRequest, KeySelector } from '../keys/selector.ts';
 import { isSha1Control } from '../oauth1/methods.ts';
 import type { CallbackResult } from '../request-context.ts';
-import type { ValidatedRequest } from './outbound/signed-request.ts';
+import { recordKey, type ValidatedRequest } from './outbound/signed-request.ts';
 
 /** What the caller gets. Neither a control nor anything that the stranger who made a forged callback does not know. */
 export interface CallbackVerdict {
@@ -40,8 +40,7 @@ export async function verdictOn(
   try {
     const key = await keys.find(keyed, (one) => hasMadeControl(request, one));
     if (key === undefined) return { result: 'not-verified', detail: notVerified, ...about };
-    record.keyVersion = key.version;
-    if (key.fingerprint !== undefined) record.keyFingerprint = key.fingerprint;
+    recordKey(record, key);
     return { result: 'verified', keyVersion: key.version, ...about };
   } catch (error) {
     if (error instanceof ProxyError && error.reason === 'key-missing')

@@ -10,7 +10,7 @@ import type { DebugLog } from '../../observability/debug-log.ts';
 import type { EventObserver } from '../../observability/events.ts';
 import { inSpan, type Span, serverAttributes } from '../../trace.ts';
 import type { Randomness } from '../../util/clock.ts';
-import { type SigningOptions, signRequest, type ValidatedRequest } from './signed-request.ts';
+import { recordKey, type SigningOptions, signRequest, type ValidatedRequest } from './signed-request.ts';
 import type { UpstreamClient } from './upstream-client.ts';
 import { proxyErrorFor, UpstreamError } from './upstream-error.ts';
 import type { GatewayResponse, SignedHttpRequest } from './upstream-request.ts';
@@ -26,9 +26,6 @@ export interface ForwarderOptions extends SigningOptions, Randomness {
   readonly decisions?: DebugLog | undefined;
 }
 
-/** The key of an attempt: asked for before it is signed, and again before it is sent. */
-type KeyNow = () => UsableKey;
-
 /** Selects the key, signs and forwards a request. Retries only where that is safe. */
 export class Forwarder {
   readonly #options: ForwarderOptions;
@@ -38,8 +35,8 @@ export class Forwarder {
   }
 
   /**
-   * @throws ProxyError `key-*`, `signing-unavailable`, `audit-unavailable` or `overloaded`, or `gateway-*` if there is no response. Its outcome is that of the
-   *   last attempt; the request's record has those of all attempts
+   * @throws ProxyError `key-*`, `signing-unavailable`, `audit-unavailable` or `overloaded`, or `gateway-*` if there is no
+   *   response. Its outcome is that of the last attempt; the request's record has those of all attempts
    */
   async send(request: ValidatedRequest): Promise<GatewayResponse> {
     const { monotonic, keySelector } = this.#options;
@@ -47,15 +44,15 @@ export class Forwarder {
     const startedAt = monotonic();
     const keyed = keyRequestOf(request, startedAt);
     record.keyKind = keyed.kind;
-    let last: GatewayResponse | undefined;
+    let last: Sent<GatewayResponse> | undefined;
     let written: number | undefined;
     const send: Send<GatewayResponse> = async (keyNow) => {
       record.durations.key ??= (monotonic() - startedAt) / 1000;
       written = record.writtenAttempts;
-      const sent = await this.#attempt(request, keyed, keyNow);
-      last?.rest?.destroy();
-      last = sent.response;
-      this.#recordRejection(request, sent);
+      const sent = await this.#signAndSend(request, keyed, keyNow);
+      last?.response.rest?.destroy();
+      last = sent;
+      this.#recordTestimony(request, sent);
       return sent;
     };
     const { readOnly, retryOn403 } = destination.operation;
@@ -64,18 +61,20 @@ export class Forwarder {
       return await keySelector.payment(keyed, send);
     } catch (error) {
       // The gateway has already responded. A retry that could not be sent must not hide that response.
-      if (last !== undefined && error instanceof ProxyError && record.writtenAttempts === written)
-        return last;
-      last?.rest?.destroy();
+      if (last !== undefined && error instanceof ProxyError && record.writtenAttempts === written) {
+        recordKey(record, last.key);
+        return last.response;
+      }
+      last?.response.rest?.destroy();
       throw error;
     }
   }
 
   /** Signs with the key, sends, and does both again after a failure if that is safe. */
-  async #attempt(
+  async #signAndSend(
     request: ValidatedRequest,
     keyed: KeyRequest,
-    keyNow: KeyNow,
+    keyNow: () => UsableKey,
   ): Promise<Sent<GatewayResponse>> {
     const { deadline } = keyed;
     const { environment } = request.destination;
@@ -87,7 +86,7 @@ export class Forwarder {
         const { http, key } = await this.#sign(request, keyed, keyNow);
         const sentAt = this.#options.monotonic();
         const response = await inSpan('upstream request', (span) =>
-          this.#sendOnce(request, http, dedicatedConnection, deadline, span),
+          this.#attempt(request, http, dedicatedConnection, deadline, span),
         );
         return { response, testimony: testimonyOf(response, request.destination.operation), key, sentAt };
       } catch (failure) {
@@ -114,7 +113,7 @@ export class Forwarder {
   async #sign(
     request: ValidatedRequest,
     { login }: KeyRequest,
-    keyNow: KeyNow,
+    keyNow: () => UsableKey,
   ): Promise<{ http: SignedHttpRequest; key: UsableKey }> {
     const { monotonic, decisions, audit } = this.#options;
     const { record, destination } = request;
@@ -135,8 +134,7 @@ export class Forwarder {
       // Before the check below, since the key may be replaced while the record is written.
       const recorded = audit?.intent({ request, key, signature });
       if (recorded !== undefined) await inSpan('audit record', () => recorded);
-      record.keyVersion = key.version;
-      if (key.fingerprint !== undefined) record.keyFingerprint = key.fingerprint;
+      recordKey(record, key);
       record.durations.sign = (record.durations.sign ?? 0) + (monotonic() - startedAt) / 1000;
       const next = keyNow();
       if (sameKey(key, next)) return { http: signature.http, key };
@@ -144,8 +142,8 @@ export class Forwarder {
     }
   }
 
-  /** Why the gateway rejected a key; if another one helps, that is why. */
-  #recordRejection({ record }: ValidatedRequest, { response, testimony }: Sent<GatewayResponse>): void {
+  /** What the response says about the key, and why the gateway rejected one: if another one helps, that is why. */
+  #recordTestimony({ record }: ValidatedRequest, { response, testimony }: Sent<GatewayResponse>): void {
     record.keyRejected = testimony === 'silent' ? undefined : testimony === 'rejected';
     if (record.keyRejected === true) {
       const skew = Math.abs(response.clockSkew ?? 0);
@@ -155,7 +153,7 @@ export class Forwarder {
     }
   }
 
-  async #sendOnce(
+  async #attempt(
     request: ValidatedRequest,
     signed: SignedHttpRequest,
     dedicatedConnection: boolean,

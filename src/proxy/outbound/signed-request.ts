@@ -20,6 +20,11 @@ export interface ValidatedRequest {
   readonly memory: MemoryReservation;
 }
 
+export function recordKey(record: RequestRecord, { version, fingerprint }: UsableKey): void {
+  record.keyVersion = version;
+  if (fingerprint !== undefined) record.keyFingerprint = fingerprint;
+}
+
 /** What is sent, and the parameters of its signature that differ from one attempt to the next; a control has none. */
 interface SignedAttempt {
   readonly http: SignedHttpRequest;

@@ -241,7 +241,7 @@ describe('a gateway 403', () => {
     responses = [responseOf(403), unreachable()];
     const { record, response } = await send(balance);
     expect(response.status).toBe(403);
-    expect(record).toMatchObject({ attempts: 4, rejection: 'current-key' });
+    expect(record).toMatchObject({ attempts: 4, rejection: 'current-key', keyVersion: 2 });
     controlKeys = ['new', 'old', 'oldest'];
     responses = [responseOf(403), responseOf(403), unreachable()];
     expect((await send(balance)).response.status).toBe(403);
