@@ -71,7 +71,7 @@ interface Keys {
 /** The course of a request over the keys of its login; which key signs says {@link KeyChoice}. */
 export class KeySelector {
   readonly #options: SelectorOptions;
-  /** By environment. */
+  /** By environment and its limit, which a reload may change. */
   readonly #rooms = new Map<string, Readonly<Record<keyof typeof shares, Room>>>();
 
   constructor(options: SelectorOptions) {
@@ -287,14 +287,13 @@ export class KeySelector {
   }
 
   #roomsOf({ login: { environment }, maxInFlight }: KeyRequest) {
-    const known = this.#rooms.get(environment);
-    if (known !== undefined) return known;
-    const rooms = {
+    const place = `${environment} ${maxInFlight}`;
+    const rooms = this.#rooms.get(place) ?? {
       uncached: new Room(Math.max(leastUncached, maxInFlight * shares.uncached)),
       rejected: new Room(Math.max(1, maxInFlight * shares.rejected)),
       callbacks: new Room(Math.max(1, maxInFlight * shares.callbacks)),
     };
-    this.#rooms.set(environment, rooms);
+    this.#rooms.set(place, rooms);
     return rooms;
   }
 }
