@@ -150,7 +150,7 @@ export class KeyChoice {
     if (own === undefined) return false;
     this.#acceptedAt = now;
     const isCurrent = sameKey(own, this.#current);
-    const doubt = this.#doubts.get(place.caller)?.get(place.endpoint);
+    const doubt = this.#doubtAt(place);
     if (isCurrent && doubt !== undefined) doubt.isRejected = false;
     if (sentAt < this.#acceptedSentAt) return false;
     this.#acceptedSentAt = sentAt;
@@ -165,18 +165,19 @@ export class KeyChoice {
   recordRejected(key: UsableKey, place: Place): void {
     if (this.includes(key) && !this.isRejected(key)) this.#rejected = [...this.#rejected, key];
     // Not for a key that signed before the current one: the payment was in flight when the gateway changed.
-    if (!place.readOnly && sameKey(key, this.#current)) this.#doubtOf(place).isRejected = true;
+    if (!place.readOnly && sameKey(key, this.#current)) this.#rememberedAt(place).isRejected = true;
   }
 
   /** Whether other keys may be tried for a rejected request of this place now. */
   mayTry(place: Place, now: number): boolean {
-    return this.#keys.length > 1 && now >= this.#stepsOf(place).dueAt;
+    const { dueAt } = this.#doubtAt(place)?.[kindOf(place)] ?? newSteps();
+    return this.#keys.length > 1 && now >= dueAt;
   }
 
   /** Other keys did not help. If they may be tried, the next time is a step later. @returns whether they may */
   takeStep(place: Place, now: number): boolean {
     if (!this.mayTry(place, now)) return false;
-    const steps = this.#stepsOf(place);
+    const steps = this.#rememberedAt(place)[kindOf(place)];
     steps.dueAt = now + Math.min(stepTimes.last, stepTimes.first * 2 ** steps.tries);
     steps.tries += 1;
     return true;
@@ -187,7 +188,7 @@ export class KeyChoice {
    * caller at a time, but a slow response does not keep others from theirs. `undefined`: the current key signs.
    */
   beginTrial(place: Place, now: number): UsableKey | undefined {
-    const doubt = this.#doubts.get(place.caller)?.get(place.endpoint);
+    const doubt = this.#doubtAt(place);
     if (doubt?.isRejected !== true || now < (this.#trials.get(place.caller) ?? now)) return undefined;
     const others = this.#keys.filter((key) => !sameKey(key, this.#current));
     const next = others[doubt.payments.tries % others.length];
@@ -200,12 +201,12 @@ export class KeyChoice {
     this.#trials.delete(caller);
   }
 
-  #stepsOf(place: Place): Steps {
-    const { queries, payments } = this.#doubtOf(place);
-    return place.readOnly ? queries : payments;
+  #doubtAt({ caller, endpoint }: Place): Doubt | undefined {
+    return this.#doubts.get(caller)?.get(endpoint);
   }
 
-  #doubtOf({ caller, endpoint }: Place): Doubt {
+  /** The doubt of a place, from now on if there was none. */
+  #rememberedAt({ caller, endpoint }: Place): Doubt {
     const ofCaller = this.#doubts.get(caller) ?? new Map<string, Doubt>();
     const doubt = ofCaller.get(endpoint) ?? { isRejected: false, queries: newSteps(), payments: newSteps() };
     if (!ofCaller.has(endpoint) && ofCaller.size >= maxEndpoints) this.#forgetOneOf(ofCaller);
@@ -219,6 +220,10 @@ export class KeyChoice {
     const name = [...endpoints.keys()][Math.floor(this.#random() * endpoints.size)];
     if (name !== undefined) endpoints.delete(name);
   }
+}
+
+function kindOf({ readOnly }: Place): 'queries' | 'payments' {
+  return readOnly ? 'queries' : 'payments';
 }
 
 function newSteps(): Steps {

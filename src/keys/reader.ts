@@ -32,7 +32,7 @@ interface ReaderOptions extends MonotonicClock {
   readonly events: Pick<KeySourceObserver, 'keyFetched' | 'keySourceUp' | 'keyProblem' | 'cachedKeysExpire'>;
   /** Label of `key_fetch_duration_seconds`. */
   readonly sourceName: string;
-  /** A look begins at a login whose key the gateway rejected. */
+  /** A look begins. */
   readonly looked?: ((login: LoginRef) => void) | undefined;
 }
 
@@ -118,8 +118,8 @@ export class KeyReader {
   }
 
   /**
-   * Looks whether the source has another key of a login, since the gateway rejected one: at most once a second, so it may
-   * begin a little later.
+   * Looks whether the source has another key of a login, since the gateway rejected one, or the one that made a callback is
+   * missing: at most once a second, so it may begin a little later.
    *
    * @returns its end, which never rejects; `undefined` without one, as there is no budget for it
    */
@@ -149,9 +149,8 @@ export class KeyReader {
 
   #takeLook(environment: string, caller: string): boolean {
     const budgetOf = (name: string, rate: number): TokenBucket => {
-      const known = this.#looks.get(name);
-      if (known !== undefined) return known;
-      const budget = new TokenBucket({ burst: rate, rate, monotonic: this.#options.monotonic });
+      const { monotonic } = this.#options;
+      const budget = this.#looks.get(name) ?? new TokenBucket({ burst: rate, rate, monotonic });
       this.#looks.set(name, budget);
       return budget;
     };

@@ -108,7 +108,7 @@ export function distinctKeys(entries: KeyRing): UsableKey[] {
   return usable.filter((entry, index) => !usable.slice(0, index).some((newer) => sameKey(newer, entry)));
 }
 
-/** Unless it was superseded longer ago than the grace period, in milliseconds, and the gateway accepted another key. */
+/** Unless it was superseded longer ago than the grace period, in milliseconds, and is not the accepted one. */
 export function mayBeUsed(
   entry: KeyRing[number],
   now: number,
@@ -143,4 +143,20 @@ export function sameContent(a: UsableKey | UnusableKey, b: UsableKey | UnusableK
 export function findEqualKey(entry: UsableKey | UnusableKey, ring: KeyRing): UsableKey | undefined {
   if ('problem' in entry) return undefined;
   return ring.find((other): other is UsableKey => 'key' in other && sameKey(entry, other));
+}
+
+/** Also in versions and times. */
+export function sameRing(a: KeyRing, b: KeyRing): boolean {
+  return a.length === b.length && a.every((entry, index) => sameEntry(entry, b[index]));
+}
+
+function sameEntry(a: KeyRing[number], b: KeyRing[number] | undefined): boolean {
+  return (
+    b !== undefined &&
+    a.version === b.version &&
+    a.createdAt?.getTime() === b.createdAt?.getTime() &&
+    a.supersededAt?.getTime() === b.supersededAt?.getTime() &&
+    a.goneSince === b.goneSince &&
+    sameContent(a, b)
+  );
 }

@@ -86,26 +86,17 @@ export class KeySelector {
    * @throws ProxyError `key-missing`, `key-unusable`, `key-source-unavailable`; `overloaded`; what `send` throws
    */
   async query<R>(request: KeyRequest, send: Send<R>): Promise<R> {
-    const { monotonic } = this.#options;
     const keys = await this.#keysFor(request);
-    let sent = await send(() => this.#keyNow(keys, request));
+    const sent = await send(() => this.#keyNow(keys, request));
     this.#hear(keys, request, sent);
     if (sent.testimony !== 'rejected') return sent.response;
     const leave = this.#roomsOf(request).rejected.enter(...holdersOf(request));
     if (leave === undefined) return sent.response;
     try {
-      const tried = [sent.key];
-      for await (const key of this.#others(keys, request, tried)) {
-        if (monotonic() >= request.deadline) break;
-        sent = await send(() => this.#keyNow(keys, request, key));
-        tried.push(key, sent.key);
-        this.#hear(keys, request, sent, request.readOnly);
-        if (sent.testimony !== 'rejected') break;
-      }
+      return await this.#signAgain(keys, request, send, sent);
     } finally {
       leave();
     }
-    return sent.response;
   }
 
   /**
@@ -142,22 +133,17 @@ export class KeySelector {
    * @throws ProxyError as {@link query}
    */
   async find(request: KeyRequest, isIt: (key: UsableKey) => boolean): Promise<UsableKey | undefined> {
-    const { setTimer, table, reader, monotonic } = this.#options;
+    const { table, reader, monotonic } = this.#options;
     const { login, choice } = await this.#keysFor(request);
     const found = choice.keys.find(isIt);
     if (found !== undefined) return found;
     const knownSince = monotonic() - sourceWait;
     const leave = this.#roomsOf(request).callbacks.enter(...holdersOf(request));
     if (leave === undefined) throw tooManyWaiting(request.login);
-    const look = reader.look(login, request.caller);
-    try {
-      if (look !== undefined) await inSpan('wait for a look', () => endsWithin(sourceWait, look, setTimer));
-    } finally {
-      leave();
-    }
+    const hasLooked = await this.#look(login, request, sourceWait).finally(leave);
     const later = table.choiceOf(login, request.kind).keys.find(isIt);
     if (later === undefined && login.readAt < knownSince)
-      throw look === undefined && !reader.isFailing ? tooManyWaiting(request.login) : tooLate(request.login);
+      throw hasLooked || reader.isFailing ? tooLate(request.login) : tooManyWaiting(request.login);
     return later;
   }
 
@@ -167,33 +153,56 @@ export class KeySelector {
     return next !== undefined && choice.includes(next) ? next : choice.current;
   }
 
-  /** The keys to sign a rejected query again with, one after the other as long as none helps. */
-  async *#others(
-    { login, choice }: Keys,
-    request: KeyRequest,
-    tried: UsableKey[],
-  ): AsyncGenerator<UsableKey, void, void> {
-    const { monotonic, setTimer, table, reader } = this.#options;
-    const lookUntil = Math.min(request.deadline, monotonic() + sourceWait);
-    const { revision } = choice;
+  /**
+   * Sends a rejected query with other keys, one after the other as long as they are rejected too: with those that are known,
+   * with those that a look finds, and once more with all if the gateway's nodes may disagree.
+   *
+   * @returns the last response
+   */
+  async #signAgain<R>(keys: Keys, request: KeyRequest, send: Send<R>, first: Sent<R>): Promise<R> {
+    const { monotonic, setTimer, table } = this.#options;
+    const { login, choice } = keys;
+    let { response } = first;
+    let tried = [first.key];
+    /** Tries these keys, and those that come meanwhile. @returns whether there is time for more, and reason to try them */
+    const areRejected = async (keysNow: () => readonly UsableKey[]): Promise<boolean> => {
+      for (;;) {
+        const key = keysNow().find((one) => !includesKey(tried, one));
+        if (key === undefined) return true;
+        if (monotonic() >= request.deadline) return false;
+        const sent = await send(() => this.#keyNow(keys, request, key));
+        ({ response } = sent);
+        tried.push(key, sent.key);
+        this.#hear(keys, request, sent, request.readOnly);
+        if (sent.testimony !== 'rejected') return false;
+      }
+    };
     const current = (): readonly UsableKey[] => [choice.current];
     const all = (): readonly UsableKey[] => choice.keys;
+    const lookUntil = Math.min(request.deadline, monotonic() + sourceWait);
+    const { revision } = choice;
     const mayTry = choice.mayTry(request, monotonic());
-    yield* untried(mayTry ? all : current, tried);
+    if (!(await areRejected(mayTry ? all : current))) return response;
     // Not before: all that are rejected at the same time may try. They count as one.
     if (mayTry) choice.takeStep(request, monotonic());
-    const look = reader.look(login, request.caller);
-    if (look !== undefined)
-      await inSpan('wait for a look', () => endsWithin(lookUntil - monotonic(), look, setTimer));
+    await this.#look(login, request, lookUntil - monotonic());
     table.update(login, request.kind);
-    yield* untried(choice.revision === revision ? current : all, tried);
-    const mayDisagree = mayTry && monotonic() < choice.acceptedAt + secondRound.ifAcceptedWithin;
-    if (!mayDisagree) return;
+    if (!(await areRejected(choice.revision === revision ? current : all))) return response;
+    if (!mayTry || monotonic() >= choice.acceptedAt + secondRound.ifAcceptedWithin) return response;
     await new Promise<void>((resolve) => setTimer(resolve, secondRound.after));
     table.update(login, request.kind);
-    tried.length = 0;
-    yield* untried(current, tried);
-    yield* untried(all, tried);
+    tried = [];
+    if (await areRejected(current)) await areRejected(all);
+    return response;
+  }
+
+  /** Waits for a look, these milliseconds at most. @returns whether there is one */
+  async #look(login: Login, { caller }: KeyRequest, milliseconds: number): Promise<boolean> {
+    const { reader, setTimer } = this.#options;
+    const look = reader.look(login, caller);
+    if (look === undefined) return false;
+    await inSpan('wait for a look', () => endsWithin(milliseconds, look, setTimer));
+    return true;
   }
 
   /**
@@ -295,15 +304,6 @@ export class KeySelector {
     };
     this.#rooms.set(place, rooms);
     return rooms;
-  }
-}
-
-/** These keys, and those that come while some are tried. */
-function* untried(keysNow: () => readonly UsableKey[], tried: readonly UsableKey[]): Generator<UsableKey> {
-  for (;;) {
-    const key = keysNow().find((one) => !includesKey(tried, one));
-    if (key === undefined) return;
-    yield key;
   }
 }
 

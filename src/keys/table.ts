@@ -8,10 +8,10 @@ import { keyMissing, type SourceUnavailable } from './errors.ts';
 import type { KeyReading, KeySourceObserver, LostKey, NoKeys, RingRemoval } from './key-source.ts';
 import { type DescribedVersions, describeKeys } from './key-state.ts';
 import { type LoginRef, loginRefString } from './login-ref.ts';
-import { type KeyRing, sameContent, type UsableKey, type UsableKeys, usableKeys } from './ring.ts';
+import { type KeyRing, sameRing, type UsableKey, type UsableKeys, usableKeys } from './ring.ts';
 
-/** Milliseconds after its last use in which a login is in use: it is read again without a request. */
-const inUse = 600_000;
+/** Milliseconds after its last use in which a login is in use. */
+const inUseFor = 600_000;
 /** Up to a tenth of the TTL is subtracted, so that logins that were read together are not read again together. */
 const ttlJitter = 0.1;
 /** Milliseconds until a login that could not be read is read again. Each failure doubles it, up to the TTL. */
@@ -26,7 +26,7 @@ interface TableOptions extends MonotonicClock, WallClock, Randomness {
   readonly events: Pick<KeySourceObserver, 'keyRingUpdated' | 'loginsNotFound' | 'loginsDenied'>;
 }
 
-/** Everything that is known of a login. What forgets it, forgets all of it. Times are monotonic, in milliseconds. */
+/** A row: everything that is known of a login that has keys. Times are monotonic, in milliseconds. */
 export interface Login {
   readonly ref: LoginRef;
   ring: KeyRing;
@@ -51,9 +51,10 @@ interface Negative {
 }
 
 /**
- * What is known of each login, in memory: its keys, which of them the gateway accepted, when it is read again. Bounded:
- * the login whose last use is the longest ago is forgotten. Logins without keys are remembered apart, so that names that
- * a client invents push out none that has keys.
+ * What is known of each login, in memory. A row comes with the first read that finds keys, and is read again when it is due,
+ * while it is in use. It leaves, with all that is known of the login, when the source has deleted it; when nobody used it, or
+ * no read found it, for `staleIfError`; or from a full table, if its last use is the longest ago. Logins without keys are
+ * remembered apart, so that names that a client invents push out none that has keys.
  */
 export class KeyTable {
   readonly #settings: TableSettings;
@@ -77,30 +78,13 @@ export class KeyTable {
     this.#logins = new LRUCache({
       ...bound,
       dispose: ({ ref }, name, reason) => {
-        if (reason === 'evict') this.#notify(ref, undefined, 'evicted');
+        if (reason === 'evict') options.events.keyRingUpdated(ref, undefined, 'evicted');
         this.#recordFound(name);
       },
     });
   }
 
-  /** A login of another table, whose keys were read from another source. Its current key stays, if it is one of them. */
-  seed({ ref, usedAt, choices }: Login, ring: KeyRing, readAt: number): void {
-    this.store(ref, { ring, gone: [] }, readAt);
-    const login = this.peek(ref);
-    if (login === undefined) return;
-    login.usedAt = usedAt;
-    for (const [kind, choice] of choices) {
-      login.choices.set(kind, new KeyChoice(choice.keys, this.#options.random, choice));
-      this.update(login, kind);
-    }
-  }
-
-  /** Counts as use. */
-  use(login: Login): void {
-    login.usedAt = this.#now();
-  }
-
-  /** The keys of a login that may be used. */
+  /** A login whose keys are not too old. A full table keeps it for longer than those that were looked for before. */
   find(ref: LoginRef): Login | undefined {
     const name = loginRefString(ref);
     const login = this.#logins.get(name);
@@ -110,7 +94,7 @@ export class KeyTable {
     return undefined;
   }
 
-  /** The same, without a use. */
+  /** A login, however old its keys are. Does not change which one a full table forgets. */
   peek(ref: LoginRef): Login | undefined {
     return this.#logins.peek(loginRefString(ref));
   }
@@ -122,9 +106,14 @@ export class KeyTable {
     return negative.failure ?? keyMissing(ref);
   }
 
-  /** Whether the keys of the login were used recently, so that it is read again without a request. */
+  /** Counts as use. */
+  use(login: Login): void {
+    login.usedAt = this.#now();
+  }
+
+  /** Whether it was used recently, so that it is read again without a request. */
   isInUse({ usedAt }: Login): boolean {
-    return this.#now() - usedAt < inUse;
+    return this.#now() - usedAt < inUseFor;
   }
 
   isFresh({ readAt }: Login): boolean {
@@ -202,7 +191,7 @@ export class KeyTable {
   /** A read failed although the source responds: it is about this login. Its keys stay. */
   storeFailure(ref: LoginRef, failure: SourceUnavailable): void {
     const name = loginRefString(ref);
-    this.#storeFailure(ref, this.peek(ref), failure);
+    this.#storeFailure(name, failure);
     if (failure.source === 'denied') this.#recordDenied(name, failure.problem);
     else this.#recordPermitted(name);
   }
@@ -234,7 +223,7 @@ export class KeyTable {
    */
   storeOutage(ref: LoginRef, failure: SourceUnavailable, isFirst: boolean): void {
     const login = this.peek(ref);
-    if (isFirst) this.#storeFailure(ref, login, failure);
+    if (isFirst) this.#storeFailure(loginRefString(ref), failure);
     else if (login !== undefined) login.dueAt = Math.max(login.dueAt, this.#now());
   }
 
@@ -252,7 +241,7 @@ export class KeyTable {
       if (now - login.usedAt >= this.#settings.staleIfError) this.#remove(name, 'unused');
       else if (this.#isTooOld(login)) this.#remove(name, 'expired');
     }
-    for (const [name, at] of this.#denied) if (now - at >= inUse) this.#recordPermitted(name);
+    for (const [name, at] of this.#denied) if (now - at >= inUseFor) this.#recordPermitted(name);
   }
 
   /** The logins with keys, the last used first. Does not count as use. */
@@ -286,10 +275,23 @@ export class KeyTable {
     return this.#isStale(login, sourceFails) ? login.readAt + this.#settings.ttl : undefined;
   }
 
+  /** A login of another table, whose keys were read from another source. Its current key stays, if it is one of them. */
+  seed({ ref, usedAt, choices }: Login, ring: KeyRing, readAt: number): void {
+    this.store(ref, { ring, gone: [] }, readAt);
+    const login = this.peek(ref);
+    if (login === undefined) return;
+    login.usedAt = usedAt;
+    for (const [kind, choice] of choices) {
+      login.choices.set(kind, new KeyChoice(choice.keys, this.#options.random, choice));
+      this.update(login, kind);
+    }
+  }
+
   /** Reports all keys as replaced: they are read from another source from now on. */
   retire(): void {
-    for (const { ref } of this.#logins.values()) this.#notify(ref, undefined, 'replaced');
-    this.#options.events.loginsNotFound(0);
+    const { events } = this.#options;
+    for (const { ref } of this.#logins.values()) events.keyRingUpdated(ref, undefined, 'replaced');
+    events.loginsNotFound(0);
   }
 
   #storeRing(ref: LoginRef, before: Login | undefined, reading: KeyReading, readAt: number): void {
@@ -311,12 +313,13 @@ export class KeyTable {
     if (!hasChanged) return;
     // At once, so that a key that is gone is nowhere in memory.
     for (const kind of login.choices.keys()) this.update(login, kind);
-    this.#notify(ref, read, undefined, lost);
+    this.#options.events.keyRingUpdated(ref, read, undefined, lost);
   }
 
-  #storeFailure(ref: LoginRef, login: Login | undefined, failure: SourceUnavailable): void {
-    if (login !== undefined) return this.#postpone(login);
-    this.#negatives.set(loginRefString(ref), { failure, until: this.#now() + retryAfter });
+  #storeFailure(name: string, failure: SourceUnavailable): void {
+    const login = this.#logins.peek(name);
+    if (login !== undefined) this.#postpone(login);
+    else this.#negatives.set(name, { failure, until: this.#now() + retryAfter });
   }
 
   #postpone(login: Login): void {
@@ -367,16 +370,7 @@ export class KeyTable {
     const lost = removal === 'deleted' ? lostKeys(login.ring, []) : [];
     // Nothing may be signed with deleted keys, also by a request that already has the login.
     if (removal === 'deleted') login.ring = [];
-    this.#notify(login.ref, undefined, removal, lost);
-  }
-
-  #notify(
-    ref: LoginRef,
-    ring: KeyRing | undefined,
-    removal?: RingRemoval,
-    lost: readonly LostKey[] = [],
-  ): void {
-    this.#options.events.keyRingUpdated(ref, ring, removal, lost);
+    this.#options.events.keyRingUpdated(login.ref, undefined, removal, lost);
   }
 
   /** Whether it could not be read again when that was due. A login that is not in use need not be. */
@@ -401,19 +395,4 @@ function lostKeys(before: KeyRing = [], after: KeyRing): LostKey[] {
   return current(before)
     .filter(({ kind }) => !current(after).some((entry) => entry.kind === kind))
     .map(({ kind, version }) => ({ kind, version }));
-}
-
-function sameRing(a: KeyRing, b: KeyRing): boolean {
-  return a.length === b.length && a.every((entry, index) => sameEntry(entry, b[index]));
-}
-
-function sameEntry(a: KeyRing[number], b: KeyRing[number] | undefined): boolean {
-  return (
-    b !== undefined &&
-    a.version === b.version &&
-    a.createdAt?.getTime() === b.createdAt?.getTime() &&
-    a.supersededAt?.getTime() === b.supersededAt?.getTime() &&
-    a.goneSince === b.goneSince &&
-    sameContent(a, b)
-  );
 }
