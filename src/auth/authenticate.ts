@@ -53,7 +53,7 @@ export interface AuthenticatedCaller {
   readonly credential: VerifiedCredential;
 }
 
-/** Throws ProxyError `caller-unknown`, which does not say what was wrong. */
+/** Throws ProxyError `caller-unknown`, which does not say what was wrong, and `issuer-unavailable`. */
 export type Authenticate = (presented: PresentedCredentials) => Promise<AuthenticatedCaller>;
 
 export interface AuthenticatorOptions {

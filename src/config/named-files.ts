@@ -91,7 +91,7 @@ export function referencedFiles(part: object, path: Path = []): FileField[] {
   });
 }
 
-/** All certificate, key and CA files of a configuration by user, with the configuration path of its settings. */
+/** The TLS files of the ports, Vault and the gateways, with the configuration path of each user's settings. */
 export function tlsFilesOf({ proxy, admin, environments, keys }: Config) {
   const groups: { user: TlsUser; path: Path; files: TlsFiles }[] = [
     { user: { role: 'listener' }, path: ['proxy', 'tls'], files: listenerFilesIn(proxy.tls) },

@@ -25,9 +25,9 @@ const statusQuery: OperationConfig = {
 export const verifyCallback = 'verify-callback';
 
 /**
- * The five operations of docs/gateway-interface.md sections 4.1 to 4.3, and {@link verifyCallback}. The signature method of the last two is not
- * specified: HMAC-SHA1 for v2 and RSA-SHA256 for v4 are assumptions, which the configuration can override. So is what the
- * control of a callback covers (section 6).
+ * The five operations of docs/gateway-interface.md sections 4.1 to 4.3, and {@link verifyCallback}. The signature method of
+ * the last two of the five is not specified: HMAC-SHA1 for v2 and RSA-SHA256 for v4 are assumptions, which the configuration
+ * can override. So is what the control of a callback covers (section 6).
  */
 export const builtInOperations: Readonly<Record<string, OperationConfig>> = {
   'manager-balance': {

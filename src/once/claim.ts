@@ -43,7 +43,7 @@ export function claimName(key: KeyObject, { environment, login, operation, order
   return digest(key, ['order', environment, login, operation, orderId]);
 }
 
-/** Where a payment goes, and its decoded pairs in any order. Order ID and login are in the name of the claim, however they came. */
+/** Where a payment goes, and its decoded pairs in any order, but for order ID and login: these are in the claim's name. */
 export function formDigest(key: KeyObject, { endpoint, endpointGroup }: Endpoint, form: Form): string {
   const others = form.filter(([name]) => name !== 'login' && !orderIdNames.includes(name));
   const pairs = others.map((pair) => JSON.stringify(pair)).toSorted();

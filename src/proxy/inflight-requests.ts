@@ -11,7 +11,7 @@ interface InflightRequest {
 }
 
 interface AbortableUpstreamRequest {
-  /** Settles when the upstream request has ended. */
+  /** Settles when there is a response, of a large one its first part, or a failure. */
   readonly response: Promise<unknown>;
   abort(): void;
 }

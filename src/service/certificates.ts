@@ -30,9 +30,9 @@ type OnRenewed = (user: TlsUser, material: TlsMaterial) => void;
 const none: TlsMaterial = {};
 
 /**
- * All certificate, key and CA files of a configuration. Replaced files take effect at the next check. If they are unusable,
- * as between writing a certificate and its key, the previous ones stay in use, and it is an error if the next check finds
- * them unusable too.
+ * The TLS files of the ports, Vault and the gateways. Replaced files take effect at the next check. If they are unusable, as
+ * between writing a certificate and its key, the previous ones stay in use, and it is an error if the next check finds them
+ * unusable too.
  */
 export class CertificateFiles {
   readonly #log: Pick<Logger, 'message'>;

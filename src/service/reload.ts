@@ -5,7 +5,7 @@ import { createPorts, type Ports, usePorts } from './ports.ts';
 import { buildService, type Service } from './service.ts';
 import type { Shared } from './shared.ts';
 
-/** What is opened once for a process: with another store, claims that live would be unknown. The audit key itself is read again with each reload. */
+/** What is opened once for a process: with another store, claims that live would be unknown. (The audit key is read again.) */
 export const startOnly: Readonly<Record<string, (config: Config) => unknown>> = {
   audit: ({ audit }) => audit,
   'payments.once': ({ payments }) => payments.once,

@@ -44,7 +44,7 @@ const minute = 60_000;
  * What a process has once, and each service hands over to the next.
  *
  * @param isDraining the process is shutting down
- * @throws Error if the audit trail cannot be opened
+ * @throws Error if the audit trail cannot be opened, or the key of claims is unusable
  */
 export async function createShared(loaded: ValidConfig, options: ServiceOptions, isDraining: () => boolean) {
   const { config, digest } = loaded;

@@ -154,10 +154,10 @@ export class KvStore {
   };
 
   /**
-   * Detects what is not the name of a mount but a path below one, such as `secret/data`; and a mount with KV version 1, which responds with 404 to every path of version 2: without this check all
-   * logins would seem to have no keys. Checked once, with the path that the Vault CLI uses too
-   * (`sys/internal/ui/mounts/:path`). Vault permits it to every token that has any access to the mount. If Vault does
-   * not report it, the secret counts as not found.
+   * Detects what is not the name of a mount but a path below one, such as `secret/data`; and a mount with KV version 1,
+   * which responds with 404 to every path of version 2: without this check all logins would seem to have no keys. Checked
+   * until it is passed, with the path that the Vault CLI uses too (`sys/internal/ui/mounts/:path`). Vault permits it to every
+   * token that has any access to the mount. If Vault does not report it, the secret counts as not found.
    *
    * @throws VaultError `kv-version-1`, `not-a-mount`
    */
