@@ -1,6 +1,7 @@
 import { readFile, stat } from 'node:fs/promises';
 import { isDeepStrictEqual } from 'node:util';
 import { errorCode } from './errors.ts';
+import { type SecretForm, secretText } from './util/secret-text.ts';
 import { utf8In } from './util/text.ts';
 
 /** Large enough for any key. */
@@ -54,6 +55,13 @@ export async function readText(file: string, maximumBytes = maxTextBytes): Promi
   const text = utf8In(await readBytes(file, maximumBytes));
   if (text === undefined) throw new Error(`${file}: is not text in UTF-8; save it as UTF-8`);
   return text;
+}
+
+/** A secret in a file of the configuration; as {@link readBytes}. */
+export async function readSecret(file: string, form: SecretForm): Promise<string> {
+  const read = secretText(await readBytes(file), form);
+  if ('fault' in read) throw new Error(`${file}: ${read.fault}`);
+  return read.text;
 }
 
 /**

@@ -4,9 +4,8 @@ import { createClient } from '@redis/client';
 import { errorCode } from '../errors.ts';
 import { maxCertificateBytes } from '../net/tls-files.ts';
 import { type MinVersion, tlsPolicy } from '../net/tls-policy.ts';
-import { readBytes, readText } from '../read-files.ts';
+import { readSecret, readText } from '../read-files.ts';
 import { endsWithin } from '../util/promises.ts';
-import { secretText } from '../util/secret-text.ts';
 import { printable } from '../util/text.ts';
 import { StoreUnavailable } from './store.ts';
 
@@ -35,7 +34,7 @@ export class RedisConnection {
     const { tls, passwordFile } = server;
     const files = await Promise.all([
       tls?.caFile && readText(tls.caFile, maxCertificateBytes),
-      passwordFile && readPassword(passwordFile),
+      passwordFile && readSecret(passwordFile, 'passphrase'),
     ]).catch((error: unknown): never => {
       throw new StoreUnavailable(problemOf(error));
     });
@@ -88,13 +87,6 @@ export class RedisConnection {
     }
     throw new StoreUnavailable(await this.ended);
   }
-}
-
-/** @throws Error if it is no secret in one line */
-async function readPassword(file: string): Promise<string> {
-  const read = secretText(await readBytes(file), 'passphrase');
-  if ('fault' in read) throw new Error(`passwordFile ${read.fault}`);
-  return read.text;
 }
 
 /** Texts of Node, of OpenSSL and of the server, without what the server repeats: it may be the password. */

@@ -333,9 +333,9 @@ describe('the login to Vault', () => {
     const source = open({ method: 'token', tokenFile });
     const unreadable = (why: string) => `Vault login failed: the Vault credentials cannot be read (${why})`;
     expect(await problemOf(source.read(acme))).toBe('no-credentials');
-    expect(setup.observed.problems).toEqual([unreadable(`cannot read ${tokenFile}`)]);
+    expect(setup.observed.problems).toEqual([unreadable(`${tokenFile}: does not exist`)]);
     setup.folder.file('token', ' \n');
-    await expect(source.read(acme)).rejects.toMatchObject({ problem: unreadable(`${tokenFile} is empty`) });
+    await expect(source.read(acme)).rejects.toMatchObject({ problem: unreadable(`${tokenFile}: is empty`) });
     setup.folder.file('token', `\ufeff${await newToken()}\r\n`);
     await expectRead(source);
   });
@@ -344,7 +344,7 @@ describe('the login to Vault', () => {
     [
       'the token file',
       () => ({ method: 'token', tokenFile: setup.folder.file('token', 'plänted') }),
-      /token has characters that are not printable ASCII/,
+      /token: has characters that are not printable ASCII/,
     ],
     [
       'the configured token',

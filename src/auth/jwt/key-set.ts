@@ -14,10 +14,9 @@ import type { JwtIssuerConfig } from '../../config/schema.ts';
 import { agentFor } from '../../net/agent.ts';
 import { NoResponse, sendSmallRequest } from '../../net/small-request.ts';
 import type { TlsObserver } from '../../net/tls-observer.ts';
-import { readBytes, readText } from '../../read-files.ts';
+import { readSecret, readText } from '../../read-files.ts';
 import { Backoff, type BackoffOptions } from '../../util/backoff.ts';
 import type { SetTimer } from '../../util/clock.ts';
-import { secretText } from '../../util/secret-text.ts';
 import { entriesOf } from '../../util/text.ts';
 import { JwtError } from './jwt-error.ts';
 import { parseStrictJson } from './strict-json.ts';
@@ -219,11 +218,7 @@ async function fetchFrom(
   observer: TlsObserver | undefined,
 ): Promise<unknown> {
   const headers: Record<string, string> = { Accept: 'application/json, application/jwk-set+json' };
-  if (tokenFile !== undefined) {
-    const read = secretText(await readBytes(tokenFile), 'token');
-    if ('fault' in read) throw new Error(`${tokenFile}: ${read.fault}`);
-    headers['Authorization'] = `Bearer ${read.text}`;
-  }
+  if (tokenFile !== undefined) headers['Authorization'] = `Bearer ${await readSecret(tokenFile, 'token')}`;
   const agent = agentFor(url, { ...access, observer });
   const { status, text } = await sendSmallRequest(
     { method: 'GET', url, headers },

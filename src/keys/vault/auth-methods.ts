@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
-import { readFile } from 'node:fs/promises';
 import { z } from 'zod';
 import type { VaultConfig } from '../../config/schema.ts';
+import { readSecret } from '../../read-files.ts';
 import { reveal, Secret } from '../../secret.ts';
 import { type SecretForm, secretText } from '../../util/secret-text.ts';
 import type { VaultClient } from './client.ts';
@@ -79,19 +79,17 @@ export function credentialsReader(auth: AuthConfig, client: VaultClient): () => 
 async function valueOrFile(form: SecretForm, value: Secret | string | undefined, file = ''): Promise<Secret> {
   if (value === undefined) return secretFile(file, form);
   const place = form === 'token' ? 'the configured token' : 'the configured roleId';
-  return checked(typeof value === 'string' ? value : reveal(value), form, place);
+  const read = secretText(typeof value === 'string' ? value : reveal(value), form);
+  if ('fault' in read) throw new VaultError('no-credentials', { note: `${place} ${read.fault}` });
+  return new Secret(read.text);
 }
 
 async function secretFile(file: string, form: SecretForm): Promise<Secret> {
-  const content = await readFile(file).catch(() => undefined);
-  if (content === undefined) throw new VaultError('no-credentials', { note: `cannot read ${file}` });
-  return checked(content, form, file);
-}
-
-function checked(content: Uint8Array | string, form: SecretForm, place: string): Secret {
-  const read = secretText(content, form);
-  if ('fault' in read) throw new VaultError('no-credentials', { note: `${place} ${read.fault}` });
-  return new Secret(read.text);
+  try {
+    return new Secret(await readSecret(file, form));
+  } catch (error) {
+    throw new VaultError('no-credentials', { note: error instanceof Error ? error.message : file });
+  }
 }
 
 function fingerprintOf(...secrets: readonly Secret[]): string {
