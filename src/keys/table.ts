@@ -191,7 +191,7 @@ export class KeyTable {
   /** A read failed although the source responds: it is about this login. Its keys stay. */
   storeFailure(ref: LoginRef, failure: SourceUnavailable): void {
     const name = loginRefString(ref);
-    this.#storeFailure(name, failure);
+    this.#readLater(name, failure);
     if (failure.source === 'denied') this.#recordDenied(name, failure.problem);
     else this.#recordPermitted(name);
   }
@@ -223,7 +223,7 @@ export class KeyTable {
    */
   storeOutage(ref: LoginRef, failure: SourceUnavailable, isFirst: boolean): void {
     const login = this.peek(ref);
-    if (isFirst) this.#storeFailure(loginRefString(ref), failure);
+    if (isFirst) this.#readLater(loginRefString(ref), failure);
     else if (login !== undefined) login.dueAt = Math.max(login.dueAt, this.#now());
   }
 
@@ -316,7 +316,7 @@ export class KeyTable {
     this.#options.events.keyRingUpdated(ref, read, undefined, lost);
   }
 
-  #storeFailure(name: string, failure: SourceUnavailable): void {
+  #readLater(name: string, failure: SourceUnavailable): void {
     const login = this.#logins.peek(name);
     if (login !== undefined) this.#postpone(login);
     else this.#negatives.set(name, { failure, until: this.#now() + retryAfter });

@@ -21,7 +21,7 @@ export interface SendOnceOptions extends WallClock, MonotonicClock {
   readonly metrics: Pick<EventObserver, 'claimMade'>;
 }
 
-type Payment = Pick<ValidatedRequest, 'destination' | 'login' | 'form'> & { readonly record: RequestRecord };
+type Payment = Omit<ValidatedRequest, 'memory'>;
 
 /** A claim of this request, in a store. */
 interface Own {
