@@ -283,7 +283,8 @@ export class KeySelector {
     } finally {
       leave();
     }
-    const login = table.find(ref);
+    // However long that took: it was read for this request.
+    const login = table.peek(ref);
     this.#count(ref, login === undefined ? 'missing' : 'fetched');
     if (login === undefined) throw keyMissing(ref);
     table.use(login);

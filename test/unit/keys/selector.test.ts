@@ -403,7 +403,8 @@ describe('a login that is not cached', () => {
   const count = (states: readonly string[], state: string): number =>
     states.filter((one) => one === state).length;
 
-  it('is read for all its requests at once', async () => {
+  it.each([{}, { ttl: 0, staleIfError: 0 }])('is read for all its requests at once: %j', async (changed) => {
+    keys = newKeys(changed);
     keys.source.set(acme, 'key');
     gateway = accepts('key');
     expect(await endsOf([query(), pay(), query({ caller: 'other' })])).toEqual(Array(3).fill('accepted'));
