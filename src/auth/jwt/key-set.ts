@@ -88,8 +88,10 @@ export class KeySet {
 
   /** Whether there are keys that may be used now. */
   get available(): boolean {
-    const { monotonic, maxStale } = this.#options;
-    return monotonic() - this.#fetchedAt <= maxStale;
+    const { monotonic, maxStale, refreshInterval } = this.#options;
+    // Until the next refresh fails, however short `maxStale` is.
+    const limit = this.#problem === undefined ? Math.max(maxStale, 2 * refreshInterval) : maxStale;
+    return monotonic() - this.#fetchedAt <= limit;
   }
 
   /** Why the last fetch failed; `undefined` if it did not. */
