@@ -117,6 +117,22 @@ describe('keys verify', () => {
     expect(named.rows[3]).toBe(`1 private_key ${oldShort} accepted (200)`);
   });
 
+  it('fails if a key is missing that an older version has, or that a grant of this very login needs', async () => {
+    setup.accept([oldControlKey], []);
+    const granted = (login: string) => {
+      const allow = [{ environments: ['*'], operations: ['transfer'], logins: [login] }];
+      return verifyWith({ callers: [{ name: 'a', credentials: [{ anonymous: true }], allow }] });
+    };
+    await setup.put({ control_key: oldControlKey });
+    const lost = '2 private_key - unusable: the newest version lacks the field';
+    expect(await granted('ac*')).toMatchObject({ code: 1, rows: expect.arrayContaining([lost]) });
+    await setup.forget();
+    await setup.put({ control_key: oldControlKey });
+    expect((await granted('ac*')).code).toBe(0);
+    const missing = '1 private_key - unusable: no such key, but a grant of this login needs it';
+    expect(await granted('acme')).toMatchObject({ code: 1, rows: [missing, expect.anything()] });
+  });
+
   it('asks for the endpoint and the order that are named', async () => {
     setup.accept([], [oldKey]);
     await setup.run(`${quick} --endpoint 1235 --client-orderid known-order`);

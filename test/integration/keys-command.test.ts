@@ -339,17 +339,18 @@ describe('keys rollback', () => {
   });
 
   it.each([
-    ['acme --to-version 3', 'version 3 is already current.'],
+    ['acme --to-version 4', 'version 4 is already current.'],
     ['acme --to-version 7', 'version 7 does not exist or was deleted.'],
     ['acme --to-version 2', 'version 2 has no usable key.'],
+    ['acme --to-version 3', 'no usable private_key, so the login would lose that of version 4.'],
     [
       'delta --to-version 1',
       ': sandbox/delta has no secret in Vault. Check the spelling. Nothing was written.',
     ],
   ])('writes nothing with --login %s', async (options, problem) => {
-    await setup.put({ control_key: '' });
-    await setup.put({ control_key: newControlKey });
-    await expectNothingWritten(`rollback --login ${options}`, problem, 3);
+    for (const fields of [{ control_key: '' }, { control_key: newControlKey }, { private_key: oldKey }])
+      await setup.put(fields);
+    await expectNothingWritten(`rollback --login ${options}`, problem, 4);
   });
 });
 

@@ -3,7 +3,6 @@ import { type ClientRequest, type IncomingMessage, request as plainRequest } fro
 import { Agent as HttpsAgent, request as tlsRequest } from 'node:https';
 import type { Socket } from 'node:net';
 import { TLSSocket } from 'node:tls';
-import { decide } from '../../auth/authorize.ts';
 import { loadKeys } from '../../auth/jwt/key-set.ts';
 import type {
   Config,
@@ -21,19 +20,12 @@ import { isVaultError } from '../../keys/vault/errors.ts';
 import { createAgent } from '../../net/agent.ts';
 import { ConnectionError, describeNetworkFailure } from '../../net/network-failure.ts';
 import { readTlsMaterial } from '../../net/tls-files.ts';
-import { type KeyKind, methods } from '../../oauth1/methods.ts';
 import { openClaims, weaknessesIn } from '../shared/claims.ts';
 import { exitCode, messageOf, operatorMessage } from '../shared/cli-error.ts';
 import type { Io } from '../shared/command.ts';
 import { type KeyInventory, withInventory } from '../shared/inventory.ts';
+import { isPattern, type RequiredKey, requiredKeys } from '../shared/required-keys.ts';
 import { table } from '../shared/table.ts';
-
-interface RequiredKey {
-  readonly environment: string;
-  /** A login, or a login prefix followed by `*`. */
-  readonly logins: string;
-  readonly kind: KeyKind;
-}
 
 /** The result of one check of `check --online`. The names are those of `--json`. */
 interface CheckResult {
@@ -302,26 +294,4 @@ async function runCheck(
   } catch (error) {
     return { ...row, result: 'failed', detail: `${prefix}${explain(error)}` };
   }
-}
-
-/** Every kind of key that the grants require, without duplicates, exact logins before patterns. */
-function requiredKeys({ callers }: Config, operations: OperationTable): RequiredKey[] {
-  const grants = callers.flatMap((caller) => caller.allow.map((grant) => ({ ...caller, allow: [grant] })));
-  const granted = grants.flatMap((caller) =>
-    caller.allow.flatMap(({ logins }) =>
-      [...operations].flatMap(([environment, own]) =>
-        logins.flatMap((login) =>
-          own
-            .filter(({ name }) => decide(caller, { environment, operation: name, login }) === 'allowed')
-            .map(({ signature }) => ({ environment, logins: login, kind: methods[signature].kind })),
-        ),
-      ),
-    ),
-  );
-  const distinct = [...new Map(granted.map((key) => [JSON.stringify(key), key])).values()];
-  return [...distinct.filter((key) => !isPattern(key)), ...distinct.filter(isPattern)];
-}
-
-function isPattern({ logins }: RequiredKey): boolean {
-  return logins.endsWith('*');
 }

@@ -1,5 +1,6 @@
 import { describeKey } from '../../keys/key.ts';
 import { loginRefString } from '../../keys/login-ref.ts';
+import { usableIn } from '../../keys/ring.ts';
 import type { KeyVersion } from '../../keys/vault/read-ring.ts';
 import { CliError, exitCode } from '../shared/cli-error.ts';
 import { command, parsed, wholeNumber } from '../shared/command.ts';
@@ -15,7 +16,7 @@ const spec = {
   name: 'keys rollback',
   usage: '--config FILE --environment NAME --login LOGIN --to-version N [options]',
   about:
-    "Restores all fields of an earlier version of the login's secret as a new version. Never restore a leaked key.",
+    "Restores all fields of an earlier version of the login's secret as a new version, unless the login would lose a key. Never restore a leaked key.",
   options,
 };
 
@@ -28,6 +29,14 @@ export const rollBack = command(spec, ({ values }, io) => {
       throw new CliError(`version ${restored} is already current. Nothing was written.`);
     }
     const old = assertUsable(await vault.readVersion(login, restored), restored);
+    const lost = usableIn((await vault.readVersion(login, previousVersion))?.keys ?? [])
+      .map(({ kind }) => kind)
+      .filter((kind) => !usableIn(old.keys).some((key) => key.kind === kind));
+    if (lost.length > 0) {
+      throw new CliError(
+        `version ${restored} has no usable ${lost.join()}, so the login would lose that of version ${previousVersion}. Nothing was written. Restore a version with both keys: "countersign keys list".`,
+      );
+    }
     const version = await checkAndSet(login, previousVersion, () =>
       vault.kv.write(login, old.fields, previousVersion),
     );

@@ -1,9 +1,11 @@
 import { randomBytes } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
+import { createOperationTable } from '../../gateway/operations.ts';
 import { endpointOf, type QueryAbout, readOnlyQuery } from '../../gateway/read-only-query.ts';
 import { isRejection, notableSkew, skewOf } from '../../gateway/response.ts';
 import { createRoutes } from '../../gateway/router.ts';
 import { age, describeKey } from '../../keys/key.ts';
+import { ringIn } from '../../keys/key-source.ts';
 import { findEqualKey, type UnusableKey, type UsableKey } from '../../keys/ring.ts';
 import { VaultError } from '../../keys/vault/errors.ts';
 import { readTlsMaterial } from '../../net/tls-files.ts';
@@ -18,6 +20,7 @@ import { packageVersion } from '../../service/package-info.ts';
 import { CliError, exitCode } from '../shared/cli-error.ts';
 import { command, type Io, parsed, wholeNumber } from '../shared/command.ts';
 import type { KeyInventory, KeyVersionEntry } from '../shared/inventory.ts';
+import { requiredKeys } from '../shared/required-keys.ts';
 import { table } from '../shared/table.ts';
 import { type CommonValues, commonOptions, type KeysContext, loginRefOf, withStoredKeys } from './options.ts';
 
@@ -46,7 +49,7 @@ const spec = {
     'Sends the gateway a read-only request signed with each key that Vault has for the login: an order status query (RSA keys) or a manager balance query (control keys). Shows which keys the gateway accepts. "Order not found" counts as accepted.',
   options,
   exitCodes:
-    '0 the gateway accepts every key of the current version, 1 it does not, or a failure, 2 invalid configuration or usage. During a rotation: until countersign keys verify ...; do sleep 60; done',
+    '0 the gateway accepts every key of the current version, and none is missing, 1 otherwise, 2 invalid configuration or usage. During a rotation: until countersign keys verify ...; do sleep 60; done',
 };
 
 interface VerifiedKey extends ProbeResult {
@@ -68,12 +71,33 @@ export const verifyKeys = command(spec, ({ values }, io) =>
       throw new CliError(`${environment}/${login} has no keys; check the spelling`);
     const probe = proberOf(context, query, inventory);
     const verified = await verifyEach(versions, probe, values.interval * 1000);
+    const newest = versions.find(({ state }) => state === 'current');
+    if (newest !== undefined) verified.unshift(...(await missingKeys(newest, query, inventory, context)));
     print(verified, query, values, io);
-    const current = verified.filter(({ entry }) => entry.state === 'current');
+    const current = verified.filter(({ entry }) => entry === newest);
     const accepted = current.length > 0 && current.every(({ result }) => result === 'accepted');
     return accepted ? exitCode.done : exitCode.failed;
   }),
 );
+
+/** What the newest version lacks: a key that an older one has, or that a grant of this very login needs. */
+async function missingKeys(
+  entry: KeyVersionEntry,
+  { environment, login }: QueryAbout,
+  { source }: KeyInventory,
+  { config }: KeysContext,
+): Promise<VerifiedKey[]> {
+  const { version } = entry;
+  const problem = 'no such key, but a grant of this login needs it';
+  const needed = requiredKeys(config, createOperationTable(config))
+    .filter((one) => one.environment === environment && one.logins === login)
+    .map(({ kind }) => ({ kind, version, problem }));
+  const ring = ringIn(await source.read({ environment, login })) ?? [];
+  const lost = ring.flatMap((one) => ('problem' in one && one.version === version ? [one] : []));
+  const missing = new Map([...needed, ...lost].map((one) => [one.kind, one]));
+  for (const { kind } of entry.keys) missing.delete(kind);
+  return [...missing.values()].map((key) => ({ entry, key, result: 'unusable', detail: key.problem }));
+}
 
 async function verifyEach(
   versions: readonly KeyVersionEntry[],
