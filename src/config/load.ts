@@ -105,9 +105,14 @@ export function validateConfig(
   text: string,
   { lookUp, builtIn, operations = {} }: ValidateOptions,
 ): CheckedText {
-  const parsed = parseText(text, withOperations(operations, schemaWithRules(builtIn)), lookUp);
+  const fromVariables: Path[] = [];
+  const lookUpAndNote: EnvLookup = (name, path) => {
+    fromVariables.push(path);
+    return lookUp(name, path);
+  };
+  const parsed = parseText(text, withOperations(operations, schemaWithRules(builtIn)), lookUpAndNote);
   if ('problems' in parsed) return { problems: parsed.problems.map(withReplacement) };
   const { data: config, lineOf } = parsed;
-  const notices = findingsOf((report) => reportNotices(config, report));
+  const notices = findingsOf((report) => reportNotices(config, fromVariables, report));
   return { config, lineOf, notices: inOrder(located(notices, lineOf)) };
 }

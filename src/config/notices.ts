@@ -2,8 +2,17 @@ import type { Path, Report } from './problem.ts';
 import type { Config, VaultConfig } from './schema.ts';
 import { canonicalUrl, isPlaintextRemote } from './url.ts';
 
-/** Reports what is valid, and may yet surprise: `check` prints it, and does not fail. */
-export function reportNotices(config: Config, report: Report): void {
+/**
+ * Reports what is valid, and may yet surprise: `check` prints it, and does not fail.
+ *
+ * @param fromVariables the values that contain a `${NAME}`
+ */
+export function reportNotices(config: Config, fromVariables: readonly Path[], report: Report): void {
+  for (const path of fromVariables.filter((one) => one.at(-1) === 'tokenSha256'))
+    report(
+      path,
+      'comes from an environment variable, which a reload does not read again: a token that you replace is accepted until a restart. Write the hash here, which is no secret',
+    );
   noticeCallers(config, report);
   noticeBaseUrls(config, report);
   noticeTimeouts(config, report);

@@ -1,12 +1,13 @@
 import { hash } from 'node:crypto';
 import { isCollection, parseDocument, Scalar, visit } from 'yaml';
+import type { Path } from './problem.ts';
 
 /**
  * The value of a variable; `undefined` if it is not set.
  *
- * @param path of the field that uses it, such as `keys.vault.address`
+ * @param path of the field that uses it
  */
-export type EnvLookup = (name: string, path: string) => string | undefined;
+export type EnvLookup = (name: string, path: Path) => string | undefined;
 
 /** Own properties only: `${constructor}` is a variable that is not set. */
 export const fromEnvironment = (name: string): string | undefined =>
@@ -14,6 +15,10 @@ export const fromEnvironment = (name: string): string | undefined =>
 
 /** In place of a variable that is not set: a digest fits most fields. */
 export const placeholder = (name: string): string => hash('sha256', name);
+
+/** The text with `${NAME}` in place of each {@link placeholder}. */
+export const withNames = (text: string, names: readonly string[]): string =>
+  names.reduce((named, name) => named.replaceAll(placeholder(name), () => `\${${name}}`), text);
 
 /** `$${` is a literal `${`. A `${` without a valid name is an error. */
 const reference = /\$\$\{|\$\{([A-Za-z_][A-Za-z0-9_]*)\}|\$\{/g;

@@ -111,7 +111,7 @@ function checkNodes(
       // Zod silently ignores this key, and it is dangerous elsewhere.
       if (position === 'key' && value === '__proto__') report('is not a valid name', scalar, above);
       if (position === 'key' || typeof value !== 'string' || lookUp === undefined) return;
-      const path = pathText(pathOf([...above, scalar]));
+      const path = pathOf([...above, scalar]);
       scalar.value = substituteEnv(
         value,
         (name) => lookUp(name, path),

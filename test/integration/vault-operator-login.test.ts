@@ -144,8 +144,8 @@ describe('the configuration of a pod, whose files and variables do not exist her
       code: 0,
       text: expect.stringContaining('Authorization: OAuth oauth_consumer_key="acme"'),
     });
-    const { code, text } = await run(check, '--online', config, '--token-file', token, '--json');
-    expect([code, JSON.parse(text)]).toMatchObject([0, { ok: true }]);
+    const { code, out } = await runCommandHere(check, '--online', config, '--token-file', token, '--json');
+    expect([code, JSON.parse(out)]).toMatchObject([0, { ok: true }]);
     const acme = ['--environment', 'sandbox', '--login', 'acme'];
     expect(await run(keys, 'list', ...options, ...acme)).toMatchObject({ code: 0 });
   });

@@ -7,7 +7,7 @@ import { decide } from '../../auth/authorize.ts';
 import { callersWith } from '../../auth/jwt/verify.ts';
 import { referencedFiles } from '../../config/named-files.ts';
 import type { CallerConfig, Config } from '../../config/schema.ts';
-import { placeholder } from '../../config/variables.ts';
+import { withNames } from '../../config/variables.ts';
 import { createOperationTable } from '../../gateway/operations.ts';
 import { isMapping } from '../../util/text.ts';
 import type { Io } from '../shared/command.ts';
@@ -34,7 +34,7 @@ interface Allowed {
 interface Located {
   readonly config: Config;
   readonly folder: string;
-  /** Names of variables that are not set, each with its {@link placeholder} in the configuration. */
+  /** Names of variables that are not set, each with its placeholder in the configuration. */
   readonly unset: readonly string[];
 }
 
@@ -47,20 +47,16 @@ export async function checkAgainst(now: Located, before: Located, json: boolean,
     ...allowedMore(now.config, before.config),
     settings: otherSettings(await settingsOf(now), await settingsOf(before)),
   };
-  const withNames = (text: string) =>
-    [...now.unset, ...before.unset].reduce(
-      (named, name) => named.replaceAll(placeholder(name), () => `\${${name}}`),
-      text,
-    );
+  const readable = (text: string) => withNames(text, [...now.unset, ...before.unset]);
   const rowsOf = (entries: readonly object[]): string[][] =>
-    entries.map((entry) => Object.values(entry).map((value) => withNames(shown(value))));
+    entries.map((entry) => Object.values(entry).map((value) => readable(shown(value))));
   const tables = [
     table(['CALLER', 'NEW CREDENTIAL'], rowsOf(more.credentials)),
     table(['CALLER', 'ENVIRONMENT', 'OPERATION', 'LOGIN'], rowsOf(more.requests)),
     table(['SETTING', 'BEFORE', 'NOW'], rowsOf(more.settings)),
   ].filter((lines) => lines.length > 1);
   const lines = tables.length === 0 ? ['allows nothing more'] : tables.flat();
-  for (const line of json ? [withNames(JSON.stringify(more, null, 2))] : lines) io.out(line);
+  for (const line of json ? [readable(JSON.stringify(more, null, 2))] : lines) io.out(line);
   return tables.length === 0 ? 0 : allowsMore;
 }
 

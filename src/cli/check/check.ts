@@ -1,9 +1,9 @@
-import { dirname } from 'node:path';
+import { dirname, join, resolve } from 'node:path';
 import { type LoadedConfig, loadConfig } from '../../config/load.ts';
 import { configText } from '../../config/print.ts';
-import type { Problem } from '../../config/problem.ts';
+import { type Problem, pathText } from '../../config/problem.ts';
 import { type Config, configJsonSchema } from '../../config/schema.ts';
-import { type EnvLookup, fromEnvironment, placeholder } from '../../config/variables.ts';
+import { type EnvLookup, fromEnvironment, placeholder, withNames } from '../../config/variables.ts';
 import { builtInOperations, createOperationTable, type OperationTable } from '../../gateway/operations.ts';
 import { CliError, exitCode, withheldMessage } from '../shared/cli-error.ts';
 import { command, type Io, type OptionValues, optionNames } from '../shared/command.ts';
@@ -16,7 +16,7 @@ import { checkOnline } from './online.ts';
 const options = {
   'config FILE': 'Configuration file to check, the same as FILE (COUNTERSIGN_CONFIG)',
   'no-file-checks':
-    'For CI: skip the check that referenced files are readable, and values from environment variables that are not set',
+    'For CI: skip the check that referenced files are readable, and values from environment variables that are not set; --against and --print show these by name',
   online:
     'Also log in to Vault, read every key that the grants require, fetch the keys of each JWT issuer, and connect to each gateway and to the store of claims; prints a table of the results',
   print:
@@ -70,8 +70,8 @@ async function checkFile(file: string, values: Values, io: Io): Promise<number> 
   const login = optionLogin(values);
   const isElsewhere = login.auth !== undefined;
   const skipFiles = values['no-file-checks'] || isElsewhere;
-  const unset = new Map<string, string>();
-  const maySkip = values['no-file-checks'] && (isPlain || against !== undefined);
+  const unset: Unset = new Map();
+  const maySkip = values['no-file-checks'] && !online;
   const lookUpHere = maySkip ? lookUpOrNote(unset) : fromEnvironment;
   const lookUp = isElsewhere ? lookUpUsed(login) : lookUpHere;
   const options = { lookUp, skipFiles, certificatesAt: Date.now() };
@@ -97,43 +97,48 @@ async function checkFile(file: string, values: Values, io: Io): Promise<number> 
   if (!isPlain) for (const line of notices) io.err(line);
   const operations = createOperationTable(loaded.config);
   if (online) return checkOnline(withLogin(loaded.config, login), operations, json, io);
+  const [folder, names] = [dirname(file), namesIn(unset)];
   if (against !== undefined) {
     const before = await loadBefore(against, maySkip);
-    return checkAgainst(
-      { config: loaded.config, folder: dirname(file), unset: [...unset.values()] },
-      before,
-      json,
-      io,
-    );
+    return checkAgainst({ config: loaded.config, folder, unset: names }, before, json, io);
   }
+  // A path that begins with a variable may be absolute.
+  const text = () =>
+    withNames(configText(loaded.config), names).replaceAll(join(resolve(folder), '${'), () => '${');
   const shown = summary(rowsOf(loaded.config, operations)).concat(notices);
-  for (const line of print ? [configText(loaded.config).trimEnd()] : shown) io.out(line);
+  for (const line of print ? [text().trimEnd()] : shown) io.out(line);
   return exitCode.done;
 }
 
 /** The configuration to compare with. Of its files only `operationsFile` must exist. */
 async function loadBefore(file: string, maySkip: boolean) {
-  const unset = new Map<string, string>();
+  const unset: Unset = new Map();
   const lookUp = maySkip ? lookUpOrNote(unset) : fromEnvironment;
   const loaded = await loadConfig(file, builtInOperations, { lookUp, skipFiles: true });
   const known: LoadedConfig =
     'problems' in loaded ? { problems: withVariables(loaded.problems, unset) } : loaded;
-  return { config: validConfig(file, known).config, folder: dirname(file), unset: [...unset.values()] };
+  return { config: validConfig(file, known).config, folder: dirname(file), unset: namesIn(unset) };
 }
 
-/** A placeholder for a variable that is not set. Adds the path of its field, and its name, to `unset`. */
-function lookUpOrNote(unset: Map<string, string>): EnvLookup {
+/** Names of variables that are not set, by the path of the field. */
+type Unset = Map<string, Set<string>>;
+
+const namesIn = (unset: Unset): string[] => [...unset.values()].flatMap((names) => [...names]);
+
+/** A placeholder for a variable that is not set, which is added to `unset`. */
+function lookUpOrNote(unset: Unset): EnvLookup {
   return (name, path) => {
     const value = fromEnvironment(name);
-    if (value === undefined) unset.set(path, name);
+    const field = pathText(path);
+    if (value === undefined) unset.set(field, (unset.get(field) ?? new Set()).add(name));
     return value ?? placeholder(name);
   };
 }
 
 /** A field that the digest does not fit cannot be compared. */
-function withVariables(problems: readonly Problem[], unset: ReadonlyMap<string, string>): Problem[] {
+function withVariables(problems: readonly Problem[], unset: Unset): Problem[] {
   return problems.map((problem) => {
-    const name = unset.get(problem.path);
+    const [name] = unset.get(problem.path) ?? [];
     if (name === undefined) return problem;
     const message = `requires the environment variable ${name}, which is not set: set it to a value that fits`;
     return { ...problem, message };

@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { loadConfig } from '../../config/load.ts';
+import { pathText } from '../../config/problem.ts';
 import { vault as vaultSchema } from '../../config/schema/keys.ts';
 import type { Config, VaultConfig } from '../../config/schema.ts';
 import { type EnvLookup, fromEnvironment, placeholder } from '../../config/variables.ts';
@@ -78,7 +79,8 @@ export function lookUpUsed({ auth }: VaultLogin): EnvLookup {
     auth === undefined
       ? /^callers\[\d+\]\.credentials\b/
       : /^(callers\[\d+\]\.credentials|keys\.vault\.auth)\b/;
-  return (name, path) => fromEnvironment(name) ?? (unused.test(path) ? placeholder(name) : undefined);
+  return (name, path) =>
+    fromEnvironment(name) ?? (unused.test(pathText(path)) ? placeholder(name) : undefined);
 }
 
 /** The configuration for a command that only reads keys: the other files of the pod need not exist here. */

@@ -66,7 +66,6 @@ export const exampleNames = ['embedded', 'vault', 'directory'] as const;
 export const exampleVariables = {
   COUNTERSIGN_KEYS: '/tmp/keys',
   COUNTERSIGN_GATEWAY: 'http://127.0.0.1:8090',
-  BILLING_TOKEN_SHA256: digest,
 };
 
 export function exampleText(name: (typeof exampleNames)[number]): string {

@@ -20,7 +20,9 @@ function noticesOf(text: string, variables?: Readonly<Record<string, string>>): 
 
 /** @param expected a part of the only notice, or `none` */
 function expectNotice(text: string, expected = 'none'): void {
-  expect(noticesOf(text)).toEqual(expected === 'none' ? [] : [expect.stringContaining(expected)]);
+  expect(noticesOf(text, { HASH: digest })).toEqual(
+    expected === 'none' ? [] : [expect.stringContaining(expected)],
+  );
 }
 
 describe('a notice', () => {
@@ -37,6 +39,10 @@ describe('a notice', () => {
 
   it.each([
     [granted, 'none'],
+    [
+      granted.replace(digest, '"${HASH}"'),
+      '6 callers[0].credentials[0].tokenSha256: comes from an environment variable, which a reload does not read again',
+    ],
     [
       `${granted}  - { name: trial, mode: dry-run, ${anonymous} }\n`,
       '7 callers[1].mode: lets through every request, also what the grants do not allow: set enforce when the log has no more requests with the decision would-deny',
