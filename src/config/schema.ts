@@ -57,14 +57,12 @@ const proxy = z.strictObject({
   host: text.default('127.0.0.1').describe('Address; `::` is IPv6 and IPv4.'),
   port: port.prefault(8080).describe('0 picks a free port.'),
   tls: listenerTls,
-  maxConnections: count
-    .prefault(1_000)
-    .describe('Excess ones are closed. Each may take 150 kB of memory, 200 kB with TLS.'),
+  maxConnections: count.prefault(1_000).describe('Excess ones are closed.'),
   maxBodyBytes: wholeNumber(1, 16_777_216).prefault(65_536).describe('Size of a form.'),
   maxBufferedBytes: wholeNumber(1_048_576, 1_099_511_627_776)
     .prefault(67_108_864)
     .describe(
-      'Bytes of forms and responses; a caller may hold as much as it leaves free. Excess requests get 503 `overloaded`, excess responses are streamed.',
+      'Bytes of forms and responses. Excess requests get 503 `overloaded`, excess responses are streamed.',
     ),
   maxParameters: wholeNumber(1, 10_000).prefault(1000).describe('Parameters of a form.'),
   timeouts: listenerTimeouts.prefault({}).describe('Time limits for clients.'),
@@ -131,9 +129,7 @@ const tracing = z
     otlp: httpUrlSuchAs('https://collector.example:4318').describe(
       'OTLP over HTTP, such as https://collector:4318.',
     ),
-    sampleRatio: fraction
-      .prefault(0.01)
-      .describe('Part of the traces that is recorded, by the trace ID alone.'),
+    sampleRatio: fraction.prefault(0.01).describe('Part of the traces that is recorded.'),
     headers: dictionary(headerName, headerValue)
       .prefault({})
       .describe('Headers of exports, such as `Authorization: ${OTLP_AUTHORIZATION}`.'),
@@ -155,9 +151,7 @@ const audit = z
     directory: filePath
       .optional()
       .describe('Folder of the trail. Absent: standard output, between log lines.'),
-    keyFile: filePath.describe(
-      'Key that seals the records, at least 32 bytes. SIGHUP reads it again, and begins the next file.',
-    ),
+    keyFile: filePath.describe('Key that seals the records, at least 32 bytes.'),
     required: flag.describe('Send nothing before its record is written, else 503 `audit-unavailable`.'),
     sync: flag.describe('Write through to the disk (fdatasync), against power failures.'),
   })

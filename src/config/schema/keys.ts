@@ -117,9 +117,7 @@ export const vault = z
 
 const cache = z
   .strictObject({
-    ttl: duration('60s').describe(
-      'When keys are read again: in the background, or after 10 minutes without a request with the next one.',
-    ),
+    ttl: duration('60s').describe('When the keys of a login in use are read again.'),
     staleIfError: duration('12h').describe(
       'How long cached keys sign while the source fails, and are kept unused.',
     ),
