@@ -11,7 +11,7 @@ export interface Order {
   foundFrom?: number;
   /** Milliseconds since 1970: until then its last stage is in progress. */
   processingUntil?: number;
-  /** Fields of the last stage while it is in progress. */
+  /** The last stage while it is in progress. */
   meanwhile?: Stage;
 }
 

@@ -31,6 +31,8 @@ export function orderResponse(
   if (problem !== undefined) return failed(request, 'validation-error', ...problem);
   if (endpoint === undefined) return failed(request, 'error', 'Unknown endpoint', '9004');
   if (typeof existing === 'string') return failed(request, 'error', 'Order not found', '9002');
+  const excess = existing && excessOf(existing, operation, request, state.clock.now());
+  if (excess !== undefined) return failed(request, 'validation-error', ...excess);
   const order = existing ?? ledger.add({ login, endpoint, clientOrderId, stages: [] });
   begin(order, operation, request, state);
   return formResponse([
@@ -42,17 +44,49 @@ export function orderResponse(
   ]);
 }
 
-/** Why there is no order: message and code. Only the code of a missing parameter is published. */
-function problemOf({ parameters }: Operation, request: VerifiedRequest): [string, string] | undefined {
+/** Message and code. */
+type Problem = [message: string, code: string];
+
+/**
+ * Why there is no order. Only the code of a missing parameter is published. Whether an amount may be missing is not: here a
+ * payment needs one, so that a service that forgets it learns of that.
+ */
+function problemOf({ path, parameters }: Operation, request: VerifiedRequest): Problem | undefined {
   const isMissing = (name: string) =>
     !(orderIdNames.includes(name) ? orderIdOf(request) : parameter(request, name));
   const required = Object.keys(parameters).filter((name) => parameters[name]?.required);
-  const missing = ['client_orderid', ...required].find(isMissing);
+  const isPayment = payments.includes(transactionTypeOf(path) ?? '') && isMissing('orderid');
+  const money = isPayment ? ['amount', 'currency'] : [];
+  const missing = ['client_orderid', ...required, ...money].find(isMissing);
   if (missing !== undefined) return [`${missing} is missing`, '1'];
   const currency = parameter(request, 'currency');
   if (!isFitCurrency(currency)) return ['currency must be three capital letters', '9006'];
   if (isFitAmount(parameter(request, 'amount'), currency)) return undefined;
   return ['amount must be a positive number such as 12.50', '9005'];
+}
+
+/** Why an order cannot be returned or captured: nothing was paid, or less. Not published. */
+function excessOf(
+  order: Order,
+  { path }: Operation,
+  request: VerifiedRequest,
+  now: number,
+): Problem | undefined {
+  if (!['reversal', 'capture'].includes(transactionTypeOf(path) ?? '')) return undefined;
+  const paid = paidStageOf(order);
+  // A second return need not wait for the first one: a service that sends one twice has to see that.
+  const isFinal = paid?.['transaction-type'] === 'reversal' || (order.processingUntil ?? now) <= now;
+  if (paid === undefined || !isFinal) return ['The order is not approved', '9008'];
+  const { currency, amount: left } = paid;
+  if ((parameter(request, 'currency') ?? currency) !== currency)
+    return ['The order has another currency', '9009'];
+  const amount = Number(parameter(request, 'amount') ?? left);
+  return amount > 0 && amount <= Number(left) ? undefined : ['The order has not that much left', '9010'];
+}
+
+/** The stage that says how much was paid, and is left after returns. */
+function paidStageOf({ stages }: Order): Stage | undefined {
+  return stages.findLast(({ status }) => status === 'approved');
 }
 
 /** Begins a stage of an order: in progress for a time, then final, which a callback tells. */
@@ -67,11 +101,19 @@ function begin(
   const cvv2 = parameter(request, 'cvv2') ?? '';
   const seconds = rule?.processingSeconds ?? scenario.processingSeconds;
   const status = rule?.status ?? statusOfCvv2.get(cvv2) ?? 'approved';
-  const stage = stageOf(request, transactionTypeOf(path), status, now + seconds * 1000);
+  const until = now + seconds * 1000;
+  const stageWith = (shown: string) => stageOf(request, transactionTypeOf(path), shown, paidStageOf(order));
+  const stage = {
+    ...stageWith(status),
+    'transaction-date': `${new Date(until).toISOString().slice(0, 19).replace('T', ' ')} UTC`,
+  };
+  order.meanwhile = {
+    ...stageWith(rule?.processingStatus ?? 'processing'),
+    ...(cvv2 === '321' && secureForm),
+  };
   order.stages.push(stage);
   order.foundFrom = now + (rule?.foundAfterSeconds ?? 0) * 1000;
-  order.processingUntil = now + seconds * 1000;
-  order.meanwhile = { status: rule?.processingStatus ?? 'processing', ...(cvv2 === '321' && secureForm) };
+  order.processingUntil = until;
   const url = parameter(request, 'server_callback_url');
   const [controlKey] = keys.get(order.login)?.controlKeys ?? [];
   if (url !== undefined && controlKey !== undefined && finalStatuses.includes(status))
@@ -92,14 +134,16 @@ const secureForm = {
   'redirect-to': 'https://acs.example/',
 };
 
+const payments: readonly string[] = ['transfer', 'payout', 'sale', 'preauth'];
+
 /** docs/gateway-interface.md section 2.2. None for other commands, whose type is not shown. */
 function transactionTypeOf(path: string): string | undefined {
   const [, command = ''] = /^\/api\/v\d+\/([a-z]+)/.exec(path) ?? [];
   if (command === 'return') return 'reversal';
-  return ['transfer', 'payout', 'sale', 'preauth', 'capture'].find((type) => type === command);
+  return [...payments, 'capture'].find((type) => type === command);
 }
 
-/** More than zero, with at most the decimals of its currency. A transfer without one is for other tests. */
+/** More than zero, with at most the decimals of its currency. A return of all has none. */
 function isFitAmount(amount = '1', currency = 'EUR'): boolean {
   const [whole, fraction = ''] = /^\d{1,12}(?:\.(\d+))?$/.exec(amount) ?? [];
   return whole !== undefined && fraction.length <= decimalsOf(currency) && Number(amount) > 0;
@@ -110,9 +154,14 @@ function isFitCurrency(currency = 'EUR'): boolean {
   return /^[A-Z]{3}$/.test(currency);
 }
 
-function stageOf(request: VerifiedRequest, type: string | undefined, status: string, finalAt: number): Stage {
-  const amount = parameter(request, 'amount');
-  const currency = parameter(request, 'currency');
+/** @param paid the stage of which something is returned or captured, if it is a further one of an order */
+function stageOf(
+  request: VerifiedRequest,
+  type: string | undefined,
+  status: string,
+  paid: Stage | undefined,
+): Stage {
+  const currency = parameter(request, 'currency') ?? paid?.['currency'];
   return {
     'serial-number': request.serialNumber,
     status,
@@ -122,10 +171,31 @@ function stageOf(request: VerifiedRequest, type: string | undefined, status: str
       'error-code': '9103',
     }),
     ...(type !== undefined && { 'transaction-type': type }),
-    ...(type === 'reversal' && amount !== undefined && { 'reversal-amount': amount }),
-    ...(amount !== undefined && { amount, 'initial-amount': amount }),
+    ...amountsOf(parameter(request, 'amount') ?? paid?.['amount'], type, status, paid),
     ...(currency !== undefined && { currency }),
-    'transaction-date': `${new Date(finalAt).toISOString().slice(0, 19).replace('T', ' ')} UTC`,
+  };
+}
+
+/**
+ * docs/gateway-interface.md section 2.2: the initial amount never changes, and the other one may. That a return leaves the
+ * rest of it is our choice.
+ */
+function amountsOf(
+  requested: string | undefined,
+  type: string | undefined,
+  status: string,
+  paid: Stage = {},
+): Stage {
+  if (requested === undefined) return {};
+  const { amount = requested, 'initial-amount': initial = amount, 'total-reversal-amount': returned } = paid;
+  if (type !== 'reversal') return { amount: requested, 'initial-amount': initial };
+  const now = status === 'approved' ? Number(requested) : 0;
+  const money = (units: number) => units.toFixed(decimalsOf(paid['currency']));
+  return {
+    'reversal-amount': requested,
+    'total-reversal-amount': money(Number(returned ?? 0) + now),
+    amount: money(Number(amount) - now),
+    'initial-amount': initial,
   };
 }
 
@@ -154,7 +224,7 @@ export function statusResponse(
       : order.stages.find((one) => one['serial-number'] === requested);
   if (stage === undefined) return unresolved('No such request for this order', '9003');
   const isProcessing = stage === order.stages.at(-1) && (order.processingUntil ?? now) > now;
-  const shown = isProcessing ? { ...order.meanwhile, ...withoutResult(stage) } : stage;
+  const shown = isProcessing && order.meanwhile ? order.meanwhile : stage;
   const echo: Pair[] = requested === undefined ? [] : [['by-request-sn', requested]];
   const fields: Pair[] = [
     ['type', 'status-response'],
@@ -174,12 +244,6 @@ function endpointsOf(
 ): readonly string[] {
   if (endpoint !== undefined) return endpoints.filter((known) => known === endpoint);
   return (Object.hasOwn(groups, endpointGroup) ? groups[endpointGroup] : undefined) ?? [];
-}
-
-/** A stage before its result is known. */
-function withoutResult(stage: Stage): Stage {
-  const result = ['status', 'order-stage', 'transaction-date', 'error-message', 'error-code'];
-  return Object.fromEntries(Object.entries(stage).filter(([name]) => !result.includes(name)));
 }
 
 const documentedCodes = ['1', '124'];

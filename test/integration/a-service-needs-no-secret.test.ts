@@ -72,7 +72,7 @@ it('a service without any secret pays, learns of it, and refunds, while all keys
   const order = { client_orderid: 'order-1', orderid: paid['gw-order-id'] ?? '' };
   expect(await service.refund(order)).toMatchObject({ type: 'async-response', 'gw-order-id': order.orderid });
   pass(1_000);
-  const reversal = { status: 'approved', 'transaction-type': 'reversal', amount: '0.94' };
+  const reversal = { status: 'approved', 'transaction-type': 'reversal', 'reversal-amount': '0.94' };
   expect(await service.status('order-1')).toMatchObject(reversal);
   expect(await service.transfer('order-3')).toMatchObject({ type: 'async-response' });
   expect(await service.callback('order-3')).toMatchObject({ result: 'verified' });

@@ -72,8 +72,9 @@ const send = (name: string, form: Readonly<Record<string, string>>) => {
 const formOf = (name: string): Record<string, string> => {
   const needed = requiredOf(name).map((one) => [one, values[one] ?? '']);
   const form: Record<string, string> = Object.fromEntries(needed);
+  if ('orderid' in form || !('client_orderid' in form)) return form;
   // A new order has an order ID of its own.
-  return 'orderid' in form || !('client_orderid' in form) ? form : { ...form, client_orderid: 'new-1' };
+  return { ...form, client_orderid: 'new-1', amount: '10.42', currency: 'USD' };
 };
 const status = async (clientOrderId: string) => {
   const form = new URLSearchParams({ login: 'acme', client_orderid: clientOrderId });

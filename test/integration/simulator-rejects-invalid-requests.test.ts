@@ -280,9 +280,10 @@ describe('the simulator verifies a control', () => {
     const stage = { 'transaction-type': 'reversal', 'reversal-amount': '0.94' };
     expect(await status()).toMatchObject({ status: 'processing', ...stage });
     simulator.clock.offsetSeconds = 1;
-    expect(await status()).toMatchObject({ status: 'approved', amount: '0.94', ...stage });
+    const amounts = { amount: '9.48', 'initial-amount': '10.42', 'total-reversal-amount': '0.94' };
+    expect(await status()).toMatchObject({ status: 'approved', ...amounts, ...stage });
     await refundWith(refund, good);
-    expect(await status()).toMatchObject({ status: 'processing' });
+    expect(await status()).toMatchObject({ ...amounts, status: 'processing' });
     expect(await status(['by-request-sn', String(first['serial-number'])])).toMatchObject({
       status: 'approved',
     });
@@ -293,6 +294,22 @@ describe('the simulator verifies a control', () => {
   it('of a return of the whole amount, which covers neither amount nor currency', async () => {
     const control = sha1(`acmeinvoice-1900001${controlKey}`);
     expect(await refundWith(whole, control)).toMatchObject({ type: 'async-response' });
+    expect(await refundWith(whole, control)).toMatchObject({ 'error-code': '9010' });
+  });
+
+  it.each([
+    ['invoice-1', '900001', '10.43', 'USD', '9010'],
+    ['invoice-1', '900001', '10.42', 'EUR', '9009'],
+    ['invoice-2', '900002', '1.00', 'EUR', '9008'],
+    ['t-1', '900008', '1.00', 'EUR', '9008'],
+  ])('and makes no return of %s, %s: %s %s', async (id, orderid, amount, currency, code) => {
+    // In progress.
+    await post(url, transferDraft([['client_orderid', 't-1']]));
+    const form = String(
+      new URLSearchParams({ login: 'acme', client_orderid: id, orderid, amount, currency }),
+    );
+    const control = sha1(`acme${id}${orderid}${amount.replace('.', '')}${currency}${controlKey}`);
+    expect(await refundWith(form, control)).toMatchObject({ status: 200, 'error-code': code });
   });
 
   it.each([

@@ -259,7 +259,9 @@ describe('a transfer', () => {
     ['an unknown endpoint', { ...paid(), path: '/gw/api/v4/transfer/9' }, '9004'],
     ['no client_orderid', transferDraft([['amount', '1']]), '1'],
     ['an empty client_orderid', transfer({ amount: '1' }, ''), '1'],
-    ...['0.00', '', '1e3', '12.345', ' 5', '.5'].map(
+    ['an empty currency', paid('12.50', ''), '1'],
+    ['no amount', { ...paid(), form: paid().form.filter(([name]) => name !== 'amount') }, '1'],
+    ...['0.00', '1e3', '12.345', ' 5', '.5'].map(
       (amount) => [`the amount "${amount}"`, paid(amount, 'EUR'), '9005'] as const,
     ),
     ...['EURO', 'eur', 'EU'].map(

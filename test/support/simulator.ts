@@ -91,7 +91,9 @@ export function statusDraft(form: readonly Pair[], path = '/gw/api/v4/status/123
   return { path, form: [['login', login], ...form], oauth: oauthOf('RSA-SHA256', login), key: privateKey };
 }
 
-export function transferDraft(form: readonly Pair[]): Draft {
+export function transferDraft(given: readonly Pair[]): Draft {
+  const money = [['amount', '12.50'] as const, ['currency', 'EUR'] as const];
+  const form = [...given, ...money.filter(([name]) => !given.some(([other]) => other === name))];
   return { path: '/gw/api/v4/transfer/1234', form, oauth: oauthOf('RSA-SHA256', 'acme'), key: privateKey };
 }
 
