@@ -52,18 +52,18 @@ interface ServiceSource {
   /** For the demo only: an unknown bearer token is ignored. No configuration can set this. */
   readonly acceptUnknownTokens?: boolean;
   readonly isDemo?: boolean;
-  /** Called after the start. Returns a text for the terminal. */
-  readonly onStarted?: (service: Countersign) => string;
+  /** Called after the start. */
+  readonly onStarted?: (service: Countersign) => void;
 }
 
 /** Runs the proxy until a signal. @returns the exit code */
 export async function runService(source: ServiceSource, signals: Signals): Promise<number> {
   const loaded = validConfig(source.file, await source.load());
   const opened = openLog(loaded.config.log.level);
-  const { log, destination } = opened;
+  const { log } = opened;
   try {
     const service = await start(loaded, source, opened);
-    destination.write(source.onStarted?.(service) ?? '');
+    source.onStarted?.(service);
     logStart(loaded.config, service, log);
     if (!source.isDemo) {
       warnOfUnusedProxy(log);

@@ -5,7 +5,7 @@ import type { Signals } from '../../service/signals.ts';
 import { type ListeningSimulatorWithAdmin, listenSimulatorWithAdmin } from '../../simulator/listen.ts';
 import { runService } from '../serve.ts';
 import { CliError, describeListenError, exitCode, messageOf } from '../shared/cli-error.ts';
-import { command, list, type OptionValues, parsed, port, type Run } from '../shared/command.ts';
+import { command, type Io, list, type OptionValues, parsed, port, type Run } from '../shared/command.ts';
 import { settingOptions } from '../shared/config-file.ts';
 import { loadSimulatorKeys } from '../simulate.ts';
 import { demoConfigFile, demoEnvironment, loadDemoConfig, readDemoScenario } from './config.ts';
@@ -67,12 +67,12 @@ const spec = {
 
 type Settings = Awaited<ReturnType<typeof settingsFrom>>;
 
-const runDemo = command(spec, async ({ values }, _io, signals) => {
+const runDemo = command(spec, async ({ values }, io, signals) => {
   const settings = await settingsFrom(values);
   if (settings.readyFile !== undefined) removeStaleReadyFile(settings.readyFile);
   const keys = await generateDemoKeys(Object.keys(settings.scenario.logins));
   try {
-    return await serveDemo(settings, keys, signals);
+    return await serveDemo(settings, keys, io, signals);
   } finally {
     keys.remove();
   }
@@ -82,7 +82,7 @@ const runDemo = command(spec, async ({ values }, _io, signals) => {
 export const demo: Run = (argv, io, signals) =>
   argv[0] === 'rotate' ? rotateDemoKey(argv.slice(1), io, signals) : runDemo(argv, io, signals);
 
-async function serveDemo(settings: Settings, keys: DemoKeys, signals: Signals): Promise<number> {
+async function serveDemo(settings: Settings, keys: DemoKeys, io: Io, signals: Signals): Promise<number> {
   const gateway = await startGateway(settings, keys);
   const { logins, caller } = settings.scenario;
   for (const [login, { keys: state }] of Object.entries(logins)) {
@@ -95,10 +95,11 @@ async function serveDemo(settings: Settings, keys: DemoKeys, signals: Signals): 
     pid: process.pid,
   };
   let withdraw = (): void => {};
-  const onStarted = ({ proxyUrl, adminUrl }: Countersign): string => {
+  const onStarted = ({ proxyUrl, adminUrl }: Countersign): void => {
     const running = { ...demo, proxyUrl, adminUrl };
     withdraw = announce(running, settings);
-    return welcome(running, settings.isOwnScenario);
+    // Not to standard output, which is the log.
+    io.err(welcome(running, settings.isOwnScenario));
   };
   try {
     const source = {
@@ -187,7 +188,6 @@ export function welcome(
     ...(hasStatusPage({ adminUrl }) ? rotationHint : []),
     '',
     'Press Ctrl-C to stop.',
-    '',
     '',
   ];
   return lines.join('\n');
