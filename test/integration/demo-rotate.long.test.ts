@@ -38,7 +38,7 @@ describe('with a running demo', () => {
     expect((await fetch(url, { method: 'POST', body })).status).toBe(200);
     const before = await keyOf(demo);
     const argv = ['demo', 'rotate', '--after', '3600', '--login', 'acme'];
-    const rotation = processes.spawn([...argv, '--ready-file', demo.readyFile]);
+    const rotation = processes.spawn([...argv, '--gateway-admin-url', demo.gatewayAdminUrl]);
     await until(async () => statesOf(await keyOf(demo)) === 'waiting, in-use');
     const during = await keyOf(demo);
     expect(during?.versions[1]?.fingerprint).toBe(before?.versions[0]?.fingerprint);
@@ -67,7 +67,8 @@ describe('with a running demo', () => {
       z.object({ total: z.number() }).parse(await (await fetch(`${demo.gatewayAdminUrl}/journal`)).json())
         .total;
     const before = await queries();
-    const { finished } = processes.spawn(['demo', 'rotate', '--after', '3']);
+    const argv = ['demo', 'rotate', '--after', '3', '--gateway-admin-url', demo.gatewayAdminUrl];
+    const { finished } = processes.spawn(argv);
     await until(async () => (await queries()) >= before + 2);
     const endFault = await startFault(demo);
     const failures = async () =>
@@ -82,7 +83,8 @@ describe('with a running demo', () => {
   it('changes nothing if the key is not in use before', async () => {
     const endFault = await startFault(demo);
     const before = await keyOf(demo);
-    expect(await processes.run(['demo', 'rotate', '--after', '0'])).toEqual({
+    const argv = ['demo', 'rotate', '--after', '0', '--gateway-admin-url', demo.gatewayAdminUrl];
+    expect(await processes.run(argv)).toEqual({
       code: 1,
       out: '',
       err: 'countersign demo rotate: a query of acme gets status 403 before the rotation: restart the demo\n',
@@ -95,13 +97,13 @@ describe('with a running demo', () => {
 it('rotates without a status page too: beyond loopback there is none; without a demo it says so', async () => {
   processes = new Processes();
   try {
-    const argv = ['demo', 'rotate', '--after', '0', '--login', 'beta'];
-    expect(await processes.run(argv)).toMatchObject({
+    const argv = ['demo', 'rotate', '--after', '0', '--gateway-admin-url'];
+    expect(await processes.run([...argv, 'http://127.0.0.1:1'])).toMatchObject({
       code: 1,
-      err: 'countersign demo rotate: no demo is running: start one with countersign demo\n',
+      err: expect.stringContaining('no demo responds at http://127.0.0.1:1: start one with countersign demo'),
     });
     const demo = await processes.startDemo(['--host', '0.0.0.0', '--allow-anonymous']);
-    const { code, out } = await processes.run(argv);
+    const { code, out } = await processes.run([...argv, demo.gatewayAdminUrl, '--login', 'beta']);
     expect([code, out.split('\n').map((line) => line.replace(/^ *\d+ s {2}/, ''))]).toEqual([
       0,
       [
@@ -112,8 +114,7 @@ it('rotates without a status page too: beyond loopback there is none; without a 
         '',
       ],
     ]);
-    const other = ['demo', 'rotate', '--login', 'gamma', '--ready-file', demo.readyFile];
-    expect(await run(other)).toMatchObject({
+    expect(await run([...argv, demo.gatewayAdminUrl, '--login', 'gamma'])).toMatchObject({
       code: 2,
       err: expect.stringContaining('no endpoint of the scenario leads to gamma\n'),
     });

@@ -55,15 +55,16 @@ it('runs a scenario, and shows why the simulator rejected a request', async () =
     'operations: { transfer: { signature: HMAC-SHA1 } }',
     'orders: [{ login: shop, endpoint: "9", client_orderid: o1, orderid: "5", stages: [{ status: approved }] }]',
   );
-  const { proxyUrl } = await processes.startDemo(['--scenario', scenario]);
+  const { proxyUrl, gatewayAdminUrl } = await processes.startDemo(['--scenario', scenario]);
   const api = `${proxyUrl}/sandbox/pay/api`;
   const status = await post(`${api}/v4/status/group/90`, 'login=shop&client_orderid=o1');
   expect(await status.text()).toContain('status=approved');
-  expect((await post(`${api}/v4/transfer/9`, 'client_orderid=o2&amount=1')).status).toBe(200);
+  expect((await post(`${api}/v4/transfer/9`, 'client_orderid=o2')).status).toBe(200);
   const rejected = await post(`${api}/v2/get-balance/manager/constructor`);
   expect([rejected.status, rejected.headers.get('Simulator-Rejection')]).toEqual([403, expect.any(String)]);
   const target = '/sandbox/pay/api/v4/transfer/9';
-  expect(await processes.run(['explain', '--target', target], 'client_orderid=1')).toMatchObject({
+  const argv = ['explain', '--target', target, '--gateway-admin-url', gatewayAdminUrl];
+  expect(await processes.run(argv, 'client_orderid=1')).toMatchObject({
     code: 0,
     out: expect.stringContaining('HMAC-SHA1 with the control key'),
   });
@@ -75,7 +76,7 @@ it('responds with 401 and 503 as the scenario says', async () => {
     'endpoints: ["9"]',
     'caller: { tokens: [test-token] }',
   );
-  const { proxyUrl, readyFile } = await processes.startDemo(['--scenario', scenario]);
+  const { proxyUrl, gatewayAdminUrl } = await processes.startDemo(['--scenario', scenario]);
   const send = async (login: string, headers: Record<string, string> = {}) => {
     const response = await post(`${proxyUrl}${balance}/${login}`, '', headers);
     const [, reason] = /"reason":"([^"]+)"/.exec(await response.text()) ?? [];
@@ -85,8 +86,9 @@ it('responds with 401 and 503 as the scenario says', async () => {
   expect(await send('shop', { authorization })).toEqual([200, undefined, false]);
   expect(await send('shop')).toEqual([401, 'caller-unknown', false]);
   expect(await send('gone', { authorization })).toEqual([503, 'key-source-unavailable', true]);
-  const rotate = ['demo', 'rotate', '--after', '0', '--ready-file', readyFile];
-  expect(await processes.run(rotate)).toMatchObject({ code: 0, err: '' });
+  const rotate = ['demo', 'rotate', '--after', '0', '--gateway-admin-url', gatewayAdminUrl];
+  const steps = expect.stringMatching(/Countersign has read it.*\n.*The gateway accepts it/);
+  expect(await processes.run(rotate)).toMatchObject({ code: 0, err: '', out: steps });
 }, 60_000);
 
 it('--port 0 picks a free port for each of the four', async () => {
@@ -122,9 +124,9 @@ describe('one that runs', () => {
   });
 
   it('explain --curl prints a request that the running demo accepts; without one it asks for a file', async () => {
-    const argv = ['explain', '--target', '/sandbox/gw/api/v4/status/1234', '--curl'];
+    const argv = ['explain', '--target', '/sandbox/gw/api/v4/status/1234', '--curl', '--gateway-admin-url'];
     const form = 'login=acme&client_orderid=invoice-1';
-    const { code, out, err } = await shared.run(argv, form);
+    const { code, out, err } = await shared.run([...argv, demo.gatewayAdminUrl], form);
     expect([code, err]).toEqual([
       0,
       `Using the keys and the gateway simulator of the running demo at ${demo.proxyUrl}.\n`,
@@ -138,7 +140,7 @@ describe('one that runs', () => {
       200,
       expect.stringContaining('status=approved'),
     ]);
-    expect(await processes.run(argv, form)).toEqual({
+    expect(await processes.run([...argv, 'http://127.0.0.1:1'], form)).toEqual({
       code: 2,
       out: '',
       err: '--config FILE is required, or start a demo: countersign demo\n',

@@ -10,16 +10,15 @@ import { settingOptions } from '../shared/config-file.ts';
 import { loadSimulatorKeys } from '../simulate.ts';
 import { demoConfigFile, demoEnvironment, loadDemoConfig, readDemoScenario } from './config.ts';
 import { type DemoKeys, generateDemoKeys } from './keys.ts';
-import { announce, hasStatusPage, type RunningDemo, removeStaleReadyFile } from './ready-file.ts';
+import {
+  announce,
+  defaultPorts,
+  demoOption,
+  hasStatusPage,
+  type RunningDemo,
+  removeStaleReadyFile,
+} from './ready-file.ts';
 import { rotateDemoKey } from './rotate.ts';
-
-const rotationHint = [
-  '',
-  'Rotate a key, and watch it on the status page: countersign demo rotate',
-  '(in a checkout: npm run -s countersign -- demo rotate)',
-];
-
-const defaultPorts = { gateway: 8090, gatewayAdmin: 8091 };
 
 const options = {
   ...settingOptions,
@@ -83,7 +82,8 @@ export const demo: Run = (argv, io, signals) =>
   argv[0] === 'rotate' ? rotateDemoKey(argv.slice(1), io, signals) : runDemo(argv, io, signals);
 
 async function serveDemo(settings: Settings, keys: DemoKeys, io: Io, signals: Signals): Promise<number> {
-  const gateway = await startGateway(settings, keys);
+  let running: RunningDemo | undefined;
+  const gateway = await startGateway(settings, keys, () => running);
   const { logins, caller } = settings.scenario;
   for (const [login, { keys: state }] of Object.entries(logins)) {
     if (state === 'unavailable') keys.makeUnreadable(login);
@@ -96,7 +96,7 @@ async function serveDemo(settings: Settings, keys: DemoKeys, io: Io, signals: Si
   };
   let withdraw = (): void => {};
   const onStarted = ({ proxyUrl, adminUrl }: Countersign): void => {
-    const running = { ...demo, proxyUrl, adminUrl };
+    running = { ...demo, proxyUrl, adminUrl };
     withdraw = announce(running, settings);
     // Not to standard output, which is the log.
     io.err(welcome(running, settings.isOwnScenario));
@@ -119,11 +119,19 @@ async function serveDemo(settings: Settings, keys: DemoKeys, io: Io, signals: Si
 async function startGateway(
   { scenario, host, allowedHosts, gatewayPort, gatewayAdminPort }: Settings,
   { directory }: DemoKeys,
+  demo: () => RunningDemo | undefined,
 ): Promise<ListeningSimulatorWithAdmin> {
   const keys = await loadSimulatorKeys(directory);
   try {
     const admin = { host, port: gatewayAdminPort, allowedHosts };
-    return await listenSimulatorWithAdmin({ scenario, keys, clock: Date.now, port: gatewayPort, admin });
+    return await listenSimulatorWithAdmin({
+      scenario,
+      keys,
+      clock: Date.now,
+      port: gatewayPort,
+      admin,
+      demo,
+    });
   } catch (error) {
     const options = new Map([
       [gatewayAdminPort, '--gateway-admin-port'],
@@ -177,6 +185,13 @@ export function welcome(
     '',
     "Add -H 'Accept: application/json' for JSON responses.",
   ];
+  const isUsual = gatewayAdminUrl === demoOption['gateway-admin-url URL'].fallback;
+  const rotate = `demo rotate${isUsual ? '' : ` --gateway-admin-url ${gatewayAdminUrl}`}`;
+  const rotation = [
+    '',
+    `Rotate a key, and watch it on the status page: countersign ${rotate}`,
+    `(in a checkout: npm run -s countersign -- ${rotate})`,
+  ];
   const lines = [
     '',
     `Proxy:              ${proxyUrl}`,
@@ -185,7 +200,7 @@ export function welcome(
     `Gateway simulator:  ${gatewayUrl} (verifies every signature)`,
     `Its admin API:      ${gatewayAdminUrl} (journal of requests, faults, keys)`,
     ...(isOwnScenario ? [] : examples),
-    ...(hasStatusPage({ adminUrl }) ? rotationHint : []),
+    ...(hasStatusPage({ adminUrl }) ? rotation : []),
     '',
     'Press Ctrl-C to stop.',
     '',

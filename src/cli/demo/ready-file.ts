@@ -1,28 +1,40 @@
-import { lstatSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { lstatSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { basename, join } from 'node:path';
 import { z } from 'zod';
 import { hostOf, isLoopback } from '../../config/url.ts';
-import { errorCode } from '../../errors.ts';
 import { CliError, exitCode, messageOf } from '../shared/cli-error.ts';
+import { parsed } from '../shared/command.ts';
 import { type DemoSettings, readDemoScenario } from './config.ts';
 import { keyDirectoryPrefix, writeAtomically } from './keys.ts';
 
-/** The content of a ready file. */
+/** Of the simulator, unless an option says otherwise. */
+export const defaultPorts = { gateway: 8090, gatewayAdmin: 8091 };
+
+/** Says which demo a command means. */
+export const demoOption = {
+  'gateway-admin-url URL': parsed(
+    'Admin API of the demo, as its start and its ready file say',
+    String,
+    `http://127.0.0.1:${defaultPorts.gatewayAdmin}`,
+  ),
+};
+
+/** It is printed, and may be of whoever has the port. */
+const address = z.string().regex(/^http:\/\/[\w.:[\]-]+$/);
+
+/** The content of a ready file, and of `GET /demo` of the admin API. */
 const runningDemo = z.object({
-  proxyUrl: z.string(),
-  adminUrl: z.string(),
-  gatewayUrl: z.string(),
-  gatewayAdminUrl: z.string(),
+  proxyUrl: address,
+  adminUrl: address,
+  gatewayUrl: address,
+  gatewayAdminUrl: address,
   keyDirectory: z.string(),
   pid: z.number(),
 });
 
 export type RunningDemo = Readonly<z.output<typeof runningDemo>>;
 
-/** The copy of the ready file in the key directory, by which other commands find the demo. */
-const ownFile = 'demo.json';
-/** The scenario that the demo runs, beside it. */
+/** The scenario that the demo runs, in the key directory. */
 const scenarioFile = 'scenario.yaml';
 
 /** Beyond loopback the page requires a token, and the demo has none. */
@@ -48,9 +60,9 @@ export function removeStaleReadyFile(file: string): void {
 }
 
 /**
- * Announces the demo in its key directory and, if given, in a ready file. A file appears only when it is complete.
+ * Keeps the scenario for other commands, and writes the ready file if there is to be one. It appears only when it is complete.
  *
- * @returns removes the ready file, unless another demo has replaced it; the other one is removed with the keys
+ * @returns removes the ready file, unless another demo has replaced it; the scenario is removed with the keys
  * @throws CliError if the ready file cannot be written
  */
 export function announce(
@@ -58,11 +70,9 @@ export function announce(
   { scenarioText, readyFile }: { readonly scenarioText: string; readonly readyFile: string | undefined },
 ): () => void {
   writeFileSync(join(demo.keyDirectory, scenarioFile), scenarioText, { mode: 0o600 });
-  const text = `${JSON.stringify(demo, null, 2)}\n`;
-  writeAtomically(join(demo.keyDirectory, ownFile), text);
   if (readyFile === undefined) return () => {};
   try {
-    writeAtomically(readyFile, text);
+    writeAtomically(readyFile, `${JSON.stringify(demo, null, 2)}\n`);
   } catch (error) {
     throw new CliError(`--ready-file ${readyFile} cannot be written: ${messageOf(error)}`);
   }
@@ -78,40 +88,33 @@ export async function settingsOf({ keyDirectory }: RunningDemo): Promise<DemoSet
 }
 
 /**
- * The demo of a ready file, or without one {@link findRunningDemo}.
+ * The demo that runs at this address. It says itself which keys it has, so that they cannot be those of another one.
  *
- * @throws CliError if the file is not the ready file of a running demo
+ * @returns `undefined` if none responds
+ * @throws CliError if its keys are out of reach
  */
-export function findDemo(file: string | undefined): RunningDemo | undefined {
-  if (file === undefined) return findRunningDemo();
-  const [found] = readDemo(file);
-  if (found !== undefined) return found.demo;
+export async function findDemo(gatewayAdminUrl: string): Promise<RunningDemo | undefined> {
+  const { data: demo } = runningDemo.safeParse(await jsonOf(gatewayAdminUrl));
+  if (demo === undefined || isKeyDirectory(demo.keyDirectory)) return demo;
   throw new CliError(
-    `${file} is not the ready file of a running demo: start one with countersign demo --ready-file ${file}`,
+    `the keys of the demo at ${gatewayAdminUrl} are out of reach: run the command as its user, and in its container`,
   );
 }
 
-/** The demo of this user that was started last and still runs. */
-export function findRunningDemo(parent = tmpdir()): RunningDemo | undefined {
-  const demos = readdirSync(parent)
-    .filter((name) => name.startsWith(keyDirectoryPrefix))
-    .map((name) => join(parent, name))
-    .filter(isOwn)
-    .flatMap((directory) => readDemo(join(directory, ownFile)));
-  return demos.toSorted((a, b) => b.startedAt - a.startedAt)[0]?.demo;
+async function jsonOf(gatewayAdminUrl: string): Promise<unknown> {
+  try {
+    const url = new URL('/demo', gatewayAdminUrl);
+    return await (await fetch(url, { signal: AbortSignal.timeout(5000) })).json();
+  } catch {
+    return undefined;
+  }
 }
 
-/** In a directory of another user, a link could make any file of this one a demo, and it can change any time. */
-function isOwn(directory: string): boolean {
+/** Whoever has the port could name any directory: only one that this user made for a demo is read or written. */
+function isKeyDirectory(directory: string): boolean {
   const found = lstatSync(directory, { throwIfNoEntry: false });
-  return found !== undefined && found.isDirectory() && found.uid === process.getuid?.();
-}
-
-/** Nothing for a file of another user, one that is no ready file, or one whose demo has ended. */
-function readDemo(file: string): { demo: RunningDemo; startedAt: number }[] {
-  const found = statSync(file, { throwIfNoEntry: false });
-  const demo = found?.uid === process.getuid?.() ? contentOf(file) : undefined;
-  return found && demo && isAlive(demo.pid) ? [{ demo, startedAt: found.mtimeMs }] : [];
+  const isOwn = found !== undefined && found.isDirectory() && found.uid === process.getuid?.();
+  return isOwn && basename(directory).startsWith(keyDirectoryPrefix);
 }
 
 /** `undefined` for what is no ready file, or cannot be read. */
@@ -120,13 +123,5 @@ function contentOf(file: string): RunningDemo | undefined {
     return runningDemo.safeParse(JSON.parse(readFileSync(file, 'utf8'))).data;
   } catch {
     return undefined;
-  }
-}
-
-function isAlive(pid: number): boolean {
-  try {
-    return process.kill(pid, 0);
-  } catch (error) {
-    return errorCode(error) === 'EPERM';
   }
 }

@@ -13,7 +13,7 @@ import { methods } from '../../oauth1/methods.ts';
 import { decodeReceived } from '../../proxy/inbound/read-form.ts';
 import { unsignedRequest } from '../../proxy/outbound/signed-request.ts';
 import { demoConfigFile, loadDemoConfig } from '../demo/config.ts';
-import { findRunningDemo, settingsOf } from '../demo/ready-file.ts';
+import { demoOption, findDemo, settingsOf } from '../demo/ready-file.ts';
 import { CliError, exitCode, messageOf } from '../shared/cli-error.ts';
 import { command, type Io, type OptionValues, parsed, wholeNumber } from '../shared/command.ts';
 import { configFileOf, validConfig } from '../shared/config-file.ts';
@@ -28,8 +28,8 @@ const options = {
   'target PATH': 'Request path as sent to the proxy, such as /sandbox/gw/api/v4/transfer/1234',
   'form FILE':
     'Form as sent to the proxy, byte for byte: a line feed at its end is part of it (default: standard input)',
-  'config FILE':
-    'Configuration file (COUNTERSIGN_CONFIG; default: that of the demo that was started last and still runs)',
+  'config FILE': 'Configuration file (COUNTERSIGN_CONFIG; default: that of the running demo)',
+  ...demoOption,
   'login LOGIN': 'Value for the Countersign-Login header',
   ...loginOptions,
   'nonce TEXT': 'Nonce (default: random)',
@@ -56,7 +56,10 @@ export const explain = command(spec, async ({ values }, io) => {
   try {
     const body = await (values.form === undefined ? readAll(process.stdin) : readFile(values.form));
     const file = configFileOf(values.config);
-    const config = file === undefined ? demoConfig(io) : loadWithLogin(file, optionLogin(values));
+    const config =
+      file === undefined
+        ? demoConfig(values['gateway-admin-url'], io)
+        : loadWithLogin(file, optionLogin(values));
     const lines = await linesOf(await config, target, body, values, io);
     for (const line of lines) io.out(line);
     return exitCode.done;
@@ -110,8 +113,8 @@ async function linesOf(
 }
 
 /** That of the running demo. @throws CliError if there is none */
-async function demoConfig(io: Io): Promise<Config> {
-  const running = findRunningDemo();
+async function demoConfig(gatewayAdminUrl: string, io: Io): Promise<Config> {
+  const running = await findDemo(gatewayAdminUrl);
   if (running === undefined)
     throw new CliError('--config FILE is required, or start a demo: countersign demo', exitCode.usage, true);
   io.err(`Using the keys and the gateway simulator of the running demo at ${running.proxyUrl}.`);

@@ -1,33 +1,18 @@
-import { spawnSync } from 'node:child_process';
-import {
-  chownSync,
-  existsSync,
-  mkdirSync,
-  readdirSync,
-  readFileSync,
-  renameSync,
-  statSync,
-  symlinkSync,
-  utimesSync,
-} from 'node:fs';
+import { chownSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync, symlinkSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { afterAll, afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { type DemoSettings, loadDemoConfig, readDemoScenario } from '../../../src/cli/demo/config.ts';
 import { welcome } from '../../../src/cli/demo/demo.ts';
-import {
-  announce,
-  findDemo,
-  findRunningDemo,
-  removeStaleReadyFile,
-  settingsOf,
-} from '../../../src/cli/demo/ready-file.ts';
+import { announce, findDemo, removeStaleReadyFile, settingsOf } from '../../../src/cli/demo/ready-file.ts';
+import { listenSimulatorWithAdmin } from '../../../src/simulator/listen.ts';
 import { run } from '../../support/cli.ts';
 import { tokenCredential } from '../../support/config.ts';
 import { Folder } from '../../support/folder.ts';
+import { harness } from '../../support/harness.ts';
 import { listen } from '../../support/listening.ts';
-import { itWhere } from '../../support/requires.ts';
 import { loadScenario } from '../../support/scenario.ts';
 
+const starts = harness();
 const gatewayUrl = 'http://127.0.0.1:8090';
 
 describe('the configuration of a demo', () => {
@@ -118,10 +103,10 @@ operations: { refund: { ${refund}, signature: HMAC-SHA1 }, transfer: { signature
 
 describe('a demo that runs', () => {
   const demo = {
-    proxyUrl: 'P',
-    adminUrl: 'A',
-    gatewayUrl: 'G',
-    gatewayAdminUrl: 'GA',
+    proxyUrl: 'http://127.0.0.1:8080',
+    adminUrl: 'http://[::]:9090',
+    gatewayUrl,
+    gatewayAdminUrl: 'http://localhost:8091',
     keyDirectory: 'K',
     pid: process.pid,
   };
@@ -131,30 +116,38 @@ describe('a demo that runs', () => {
   });
   afterEach(() => folder.remove());
 
-  it('finds the demo that was started last, of those that run', () => {
-    expect(findRunningDemo(folder.path)).toBeUndefined();
-    const { pid: ended } = spawnSync('true');
-    const demos = [
-      { ...demo, proxyUrl: 'first' },
-      { ...demo, proxyUrl: 'last' },
-      { ...demo, proxyUrl: 'ended', pid: ended },
-      { ...demo, proxyUrl: 'none', pid: undefined },
-    ];
-    for (const [index, one] of demos.entries()) {
-      mkdirSync(folder.at(`countersign-keys-${index}`));
-      const file = folder.file(`countersign-keys-${index}/demo.json`, JSON.stringify(one));
-      utimesSync(file, index, index);
-    }
-    expect(findRunningDemo(folder.path)).toMatchObject({ proxyUrl: 'last' });
+  /** A demo that says that it has its keys there. @returns the address */
+  async function runningWith(keyDirectory: string | undefined): Promise<string> {
+    const running = keyDirectory === undefined ? undefined : { ...demo, keyDirectory };
+    const options = { scenario: loadScenario('logins: {}\n'), keys: new Map(), clock: Date.now, port: 0 };
+    const { adminUrl } = starts.closing(
+      await listenSimulatorWithAdmin({ ...options, admin: { port: 0 }, demo: () => running }),
+    );
+    return adminUrl;
+  }
+
+  it('is that which responds at its address, and says where its keys are', async () => {
+    const keyDirectory = folder.at('countersign-keys-1');
+    mkdirSync(keyDirectory);
+    expect(await findDemo(await runningWith(keyDirectory))).toEqual({ ...demo, keyDirectory });
+    for (const none of [await runningWith(undefined), 'http://127.0.0.1:1', 'nowhere'])
+      expect(await findDemo(none)).toBeUndefined();
   });
 
-  it('the demo of a file is the one that runs, or an error', () => {
-    const file = folder.file('ready.json', JSON.stringify(demo));
-    expect(findDemo(file)).toEqual(demo);
-    for (const other of [folder.file('other.json', '{"pid":1}'), folder.at('missing')])
-      expect(() => findDemo(other)).toThrow(
-        `${other} is not the ready file of a running demo: start one with countersign demo --ready-file ${other}`,
-      );
+  it('is none whose keys are not in a key directory of this user', async () => {
+    const directories = ['other', 'countersign-keys-link', 'countersign-keys-0'].map((name) =>
+      folder.at(name),
+    );
+    mkdirSync(folder.at('other'));
+    symlinkSync(folder.at('other'), folder.at('countersign-keys-link'));
+    if (process.getuid?.() === 0) {
+      mkdirSync(folder.at('countersign-keys-0'));
+      chownSync(folder.at('countersign-keys-0'), 65_534, 65_534);
+    }
+    for (const directory of directories) {
+      const url = await runningWith(directory);
+      await expect(findDemo(url)).rejects.toThrow(`the keys of the demo at ${url} are out of reach: `);
+    }
   });
 
   describe('a ready file', () => {
@@ -167,10 +160,8 @@ describe('a demo that runs', () => {
     it('is written for its owner only, with the scenario beside the keys', async () => {
       const readyFile = folder.at('ready.json');
       announced(process.pid, readyFile);
-      const content = readFileSync(readyFile, 'utf8');
-      expect(JSON.parse(content)).toEqual({ ...demo, keyDirectory: folder.path });
-      expect(readFileSync(folder.at('demo.json'), 'utf8')).toBe(content);
-      for (const file of [readyFile, folder.at('demo.json'), folder.at('scenario.yaml')])
+      expect(JSON.parse(readFileSync(readyFile, 'utf8'))).toEqual({ ...demo, keyDirectory: folder.path });
+      for (const file of [readyFile, folder.at('scenario.yaml')])
         expect(statSync(file).mode & 0o777).toBe(0o600);
       expect((await settingsOf({ ...demo, keyDirectory: folder.path })).scenario.logins).toEqual({ a: {} });
     });
@@ -189,7 +180,7 @@ describe('a demo that runs', () => {
       mkdirSync(folder.at('directory'));
       for (const readyFile of [folder.at('missing/ready.json'), folder.at('directory')])
         expect(() => announced(1, readyFile)).toThrow(`--ready-file ${readyFile} cannot be written: `);
-      expect(readdirSync(folder.path).toSorted()).toEqual(['demo.json', 'directory', 'scenario.yaml']);
+      expect(readdirSync(folder.path).toSorted()).toEqual(['directory', 'scenario.yaml']);
     });
 
     it('of an earlier demo is deleted, also one that is still empty', () => {
@@ -213,34 +204,6 @@ describe('a demo that runs', () => {
         expect(existsSync(file)).toBe(true);
       }
     });
-  });
-
-  itWhere(process.getuid?.() === 0, 'not root, so nothing can be given to another user')(
-    'finds none in a folder or a file of another user',
-    () => {
-      const directory = folder.at('countersign-keys-1');
-      mkdirSync(directory);
-      const file = folder.file('countersign-keys-1/demo.json', JSON.stringify(demo));
-      for (const path of [directory, file]) {
-        expect(findRunningDemo(folder.path)).toEqual(demo);
-        chownSync(path, 65_534, 65_534);
-        expect(findRunningDemo(folder.path)).toBeUndefined();
-        chownSync(path, 0, 0);
-      }
-      // Also where that user has only linked to it.
-      symlinkSync(folder.file('saved.json', JSON.stringify(demo)), folder.at('countersign-keys-1/link'));
-      renameSync(folder.at('countersign-keys-1/link'), file);
-      expect(findRunningDemo(folder.path)).toEqual(demo);
-      chownSync(directory, 65_534, 65_534);
-      expect(findRunningDemo(folder.path)).toBeUndefined();
-    },
-  );
-
-  it('finds none behind a link, which any user can place among temporary files', () => {
-    mkdirSync(folder.at('own'));
-    folder.file('own/demo.json', JSON.stringify(demo));
-    symlinkSync(folder.at('own'), folder.at('countersign-keys-1'));
-    expect(findRunningDemo(folder.path)).toBeUndefined();
   });
 });
 
@@ -286,6 +249,6 @@ it.each([
 ])('the welcome names the status page only where it is served without a token: %s', (adminUrl, isServed) => {
   const text = welcome({ proxyUrl: 'P', adminUrl, gatewayUrl: 'G', gatewayAdminUrl: 'GA' }, true);
   expect(text.includes(`Status page:        ${adminUrl}/\n`)).toBe(isServed);
-  expect(text.includes('countersign demo rotate')).toBe(isServed);
+  expect(text.includes('countersign demo rotate --gateway-admin-url GA\n')).toBe(isServed);
   expect(text).not.toContain('curl');
 });
