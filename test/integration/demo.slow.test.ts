@@ -46,7 +46,7 @@ function scenarioOf(...lines: readonly string[]): string {
   return file;
 }
 
-it('runs a scenario, and shows why the simulator rejected a request', async () => {
+it('runs a scenario, sends each payment once if that is wanted, and shows why the simulator rejected a request', async () => {
   const scenario = scenarioOf(
     'product: pay',
     'logins: { shop: { balances: [] }, constructor: {} }',
@@ -55,11 +55,16 @@ it('runs a scenario, and shows why the simulator rejected a request', async () =
     'operations: { transfer: { signature: HMAC-SHA1 } }',
     'orders: [{ login: shop, endpoint: "9", client_orderid: o1, orderid: "5", stages: [{ status: approved }] }]',
   );
-  const { proxyUrl, gatewayAdminUrl } = await processes.startDemo(['--scenario', scenario]);
+  const { proxyUrl, gatewayAdminUrl } = await processes.startDemo([
+    '--scenario',
+    scenario,
+    '--payments-once',
+  ]);
   const api = `${proxyUrl}/sandbox/pay/api`;
   const status = await post(`${api}/v4/status/group/90`, 'login=shop&client_orderid=o1');
   expect(await status.text()).toContain('status=approved');
-  expect((await post(`${api}/v4/transfer/9`, 'client_orderid=o2')).status).toBe(200);
+  for (const code of [200, 409])
+    expect((await post(`${api}/v4/transfer/9`, 'client_orderid=o2')).status).toBe(code);
   const rejected = await post(`${api}/v2/get-balance/manager/constructor`);
   expect([rejected.status, rejected.headers.get('Simulator-Rejection')]).toEqual([403, expect.any(String)]);
   const target = '/sandbox/pay/api/v4/transfer/9';

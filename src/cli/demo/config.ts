@@ -3,6 +3,7 @@ import { fileURLToPath } from 'node:url';
 import { tokenDigest } from '../../auth/bearer-token.ts';
 import { type LoadedConfig, loadConfig } from '../../config/load.ts';
 import { readOperationsFile } from '../../config/operations-file.ts';
+import { payments } from '../../config/schema/payments.ts';
 import { withoutPrototype } from '../../config/schema/values.ts';
 import type { Config } from '../../config/schema.ts';
 import { builtInOperations } from '../../gateway/operations.ts';
@@ -27,6 +28,8 @@ export interface DemoSettings {
   readonly overrides: Partial<Settings>;
   /** Milliseconds, in place of `timeouts.request`. */
   readonly requestTimeout?: number | undefined;
+  /** Whether `payments.once` is on. */
+  readonly paymentsOnce?: boolean;
   readonly scenario: Scenario;
 }
 
@@ -70,7 +73,7 @@ export async function loadDemoConfig(
 /** The configuration with other ports, and an environment that fits the scenario. */
 function runningConfig(
   embedded: Config,
-  { host, allowedHosts, overrides, requestTimeout, scenario }: DemoSettings,
+  { host, allowedHosts, overrides, requestTimeout, paymentsOnce = false, scenario }: DemoSettings,
 ): Config {
   const config = withSettings(embedded, overrides);
   const { [demoEnvironment]: environment } = config.environments;
@@ -89,6 +92,7 @@ function runningConfig(
   return {
     ...config,
     callers,
+    payments: payments.parse(paymentsOnce ? { once: { store: 'memory' } } : {}),
     proxy: { ...config.proxy, host, allowAnonymous: true, allowedHosts: [...allowedHosts] },
     admin: { ...config.admin, host, allowedHosts: [...allowedHosts] },
     environments: {

@@ -45,6 +45,8 @@ const options = {
     'Maximum time for the gateway, such as 500ms or 3s, in place of 30s: a test need not wait for slow-response',
     durationOf,
   ),
+  'payments-once':
+    'Send each payment once: until the demo ends, a repeated order ID gets 409 duplicate-payment',
   'ready-file FILE': 'JSON with the URLs, written when the demo accepts requests and deleted when it ends',
 };
 
@@ -157,6 +159,7 @@ async function settingsFrom(values: OptionValues<typeof options>) {
       host,
       allowedHosts: values['admin-allowed-host'],
       requestTimeout: values['request-timeout'],
+      paymentsOnce: values['payments-once'],
       overrides: { ...values, 'admin-port': values['admin-port'] ?? (isFree ? 0 : undefined) },
       gatewayPort: values['gateway-port'] ?? (isFree ? 0 : defaultPorts.gateway),
       gatewayAdminPort: values['gateway-admin-port'] ?? (isFree ? 0 : defaultPorts.gatewayAdmin),
