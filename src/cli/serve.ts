@@ -103,11 +103,11 @@ async function start(
 
 /** @returns the exit code */
 export async function shutDown(
-  service: Pick<Countersign, 'stop'>,
+  service: Pick<Countersign, 'inFlight' | 'stop'>,
   { skipDelay }: Pick<Signals, 'skipDelay'>,
   log: Logger,
 ): Promise<number> {
-  log.message('info', 'shutting down: draining in-flight requests');
+  log.message('info', 'shutting down: draining in-flight requests', service.inFlight());
   const finished = await service.stop(skipDelay);
   log.message(
     finished ? 'info' : 'error',

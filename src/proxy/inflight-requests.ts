@@ -50,6 +50,10 @@ export class InflightRequests {
     for (const abort of this.#aborts.values()) abort();
   }
 
+  get count(): number {
+    return this.#aborts.values().length;
+  }
+
   idle(): Promise<void> {
     return this.#aborts.empty();
   }

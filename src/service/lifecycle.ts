@@ -52,6 +52,11 @@ export async function startCountersign(loaded: ValidConfig, options: ServiceOpti
     reopenAudit: async () => audit?.reopen(),
     /** Sets the metric for whether the last loaded configuration is fully in effect. */
     configLoaded: (successful: boolean) => metrics.configLoaded(successful),
+    /** What a shutdown waits for, and how long at most, for the log. */
+    inFlight: () => ({
+      inFlight: service.inFlight,
+      timeoutSeconds: (service.current?.config ?? loaded.config).proxy.timeouts.shutdown / 1000,
+    }),
     /**
      * Graceful shutdown. Resolves to whether all in-flight requests finished in time.
      *

@@ -59,6 +59,10 @@ export class ServiceInUse {
     if (previous !== undefined) void this.#drain(previous);
   }
 
+  get inFlight(): number {
+    return Array.from(this.#services).reduce((sum, { inflight }) => sum + inflight.count, 0);
+  }
+
   /** Resolves when no request is in flight. */
   async idle(): Promise<void> {
     await Promise.all(Array.from(this.#services, ({ inflight }) => inflight.idle()));

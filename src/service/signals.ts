@@ -2,7 +2,8 @@ export type Signals = ReturnType<typeof catchSignals>;
 
 /**
  * The first SIGTERM or SIGINT starts the shutdown, even during the start. A second one, or SIGINT (Ctrl-C), skips the
- * shutdown delay. Nothing skips the rest, which takes a bounded time: an immediate exit would lose in-flight payments.
+ * shutdown delay. Nothing skips the rest, which takes a bounded time: an immediate exit would lose in-flight payments, and
+ * npm passes on what a terminal sends, so that one Ctrl-C is two.
  * A SIGHUP during the start takes effect after it.
  *
  * @param active false keeps the default effect of the signals

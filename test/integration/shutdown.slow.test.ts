@@ -74,6 +74,7 @@ describe('after SIGTERM', () => {
       expect(await process.ended).toBe(0);
       const finished = expect.objectContaining({ status: 200, outcome: 'answered' });
       expect(process.logLines('request completed')).toEqual([finished, finished]);
+      expect(process.logLines(stopping)).toMatchObject([{ inFlight: 2, timeoutSeconds: 60 }]);
       expect(process.logLines('configuration reloaded')).toHaveLength(0);
     },
   );

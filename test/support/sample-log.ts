@@ -52,7 +52,7 @@ export const sampleNotes: readonly Note[] = [
   ['error', 'audit records lost', { records: 12 }],
   ['error', 'configuration reload failed; keeping the current one', {}],
   ['warn', 'configuration reloaded; some fields require a restart', { fields: 'proxy.port' }],
-  ['info', 'shutting down: draining in-flight requests', {}],
+  ['info', 'shutting down: draining in-flight requests', { inFlight: 1, timeoutSeconds: 35 }],
   ['info', 'stopped', {}],
 ];
 

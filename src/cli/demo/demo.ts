@@ -205,7 +205,7 @@ export function welcome(
     ...(isOwnScenario ? [] : examples),
     ...(hasStatusPage({ adminUrl }) ? rotation : []),
     '',
-    'Press Ctrl-C to stop.',
+    'Press Ctrl-C to stop. Requests in flight are finished first.',
     '',
   ];
   return lines.join('\n');

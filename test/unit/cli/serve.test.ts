@@ -104,8 +104,9 @@ it.each([
   const { log, lines } = startLog();
   const skipDelay = Promise.resolve();
   const stop = async (given: Promise<unknown>) => given === skipDelay && finished;
-  expect(await shutDown({ stop }, { skipDelay }, log)).toBe(code);
-  expect(lines).toEqual(['info shutting down: draining in-flight requests', last]);
+  const inFlight = () => ({ inFlight: 1, timeoutSeconds: 35 });
+  expect(await shutDown({ inFlight, stop }, { skipDelay }, log)).toBe(code);
+  expect(lines).toEqual(['info shutting down: draining in-flight requests 1 35', last]);
 });
 
 it('a reload that waits for the one before is left out once the process stops', async () => {
