@@ -130,16 +130,17 @@ export class TokenManager {
 
   #revoke(): Promise<void> {
     return this.#revocations.run(async () => {
-      do {
-        await Promise.allSettled(this.#inFlight);
+      // Until nothing is left: a request that waited to be signed for may log in during a revocation.
+      for (;;) {
+        await Promise.allSettled([...this.#inFlight, this.#logins.running]);
         // A read of several versions may now be about to send its next request.
         await nextTurn();
-      } while (this.#inFlight.size > 0);
-      await this.#logins.running?.catch(() => undefined);
-      const held = this.#alive();
-      if (held === undefined || !this.#givesNewTokens) return;
-      this.#held = undefined;
-      await revokeSelf(this.#client, held.token);
+        if (this.#inFlight.size > 0 || this.#logins.running !== undefined) continue;
+        const held = this.#alive();
+        if (held === undefined || !this.#givesNewTokens) return;
+        this.#held = undefined;
+        await revokeSelf(this.#client, held.token);
+      }
     });
   }
 
@@ -286,8 +287,8 @@ export class TokenManager {
     const lease = await renewSelf(this.#client, held).catch((error: unknown) => {
       if (isUnavailable(error)) throw error;
     });
-    // It was revoked, or another one took its place.
-    if (this.#held !== held) return;
+    // It was or will be revoked, or another one took its place.
+    if (this.#state === 'stopped' || this.#held !== held) return;
     if (lease === undefined || lease.seconds < held.wholeSeconds) await this.#login();
     else this.#hold(lease, held.fingerprint);
   }
