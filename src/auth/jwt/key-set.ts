@@ -41,7 +41,7 @@ export interface KeySetOptions extends BackoffOptions {
   readonly load: (stopped: AbortSignal) => Promise<readonly JWK[]>;
   /** Milliseconds between refreshes in the background. */
   readonly refreshInterval: number;
-  /** Milliseconds for which the keys are used after their last successful fetch. */
+  /** Milliseconds after their last successful fetch for which the keys are used although the last fetch failed. */
   readonly maxStale: number;
   readonly setTimer: SetTimer;
   readonly observer: {
@@ -89,7 +89,7 @@ export class KeySet {
   /** Whether there are keys that may be used now. */
   get available(): boolean {
     const { monotonic, maxStale, refreshInterval } = this.#options;
-    // Until the next refresh fails, however short `maxStale` is.
+    // Until the next refresh fails, however short `maxStale` is; but not for ever if that does not even end.
     const limit = this.#problem === undefined ? Math.max(maxStale, 2 * refreshInterval) : maxStale;
     return monotonic() - this.#fetchedAt <= limit;
   }

@@ -20,6 +20,7 @@ export interface ValidatedRequest {
   readonly memory: MemoryReservation;
 }
 
+/** The key that the log line, the span and the record of a callback name. */
 export function recordKey(record: RequestRecord, { version, fingerprint }: UsableKey): void {
   record.keyVersion = version;
   if (fingerprint !== undefined) record.keyFingerprint = fingerprint;
