@@ -104,7 +104,7 @@ async function checkFile(file: string, values: Values, io: Io): Promise<number> 
   }
   // A path that begins with a variable may be absolute.
   const text = () =>
-    withNames(configText(loaded.config), names).replaceAll(join(resolve(folder), '${'), () => '${');
+    withNames(configText(loaded.config), names).replaceAll(` ${join(resolve(folder), '${')}`, () => ' ${');
   const shown = summary(rowsOf(loaded.config, operations)).concat(notices);
   for (const line of print ? [text().trimEnd()] : shown) io.out(line);
   return exitCode.done;
