@@ -94,7 +94,7 @@ function createAll(
     };
     const options = {
       load: (stopped: AbortSignal) => loadKeys(config, stopped, tlsPeers?.servers({ role: 'jwt-issuer' })),
-      refreshInterval: refreshInterval[jwks !== undefined && 'file' in jwks ? 'file' : 'server'],
+      refreshInterval: Math.min(refreshInterval[jwks && 'file' in jwks ? 'file' : 'server'], maxStale / 2),
       maxStale,
       monotonic,
       random,

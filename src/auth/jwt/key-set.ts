@@ -39,9 +39,9 @@ const discoveryPath = '/.well-known/openid-configuration';
 export interface KeySetOptions extends BackoffOptions {
   /** Fetches the public keys. Rejects with an error whose message an operator may read. */
   readonly load: (stopped: AbortSignal) => Promise<readonly JWK[]>;
-  /** Milliseconds between refreshes in the background. */
+  /** Milliseconds between refreshes in the background, fewer than `maxStale`. */
   readonly refreshInterval: number;
-  /** Milliseconds after their last successful fetch for which the keys are used although the last fetch failed. */
+  /** Milliseconds after their last successful fetch for which the keys are used. */
   readonly maxStale: number;
   readonly setTimer: SetTimer;
   readonly observer: {
@@ -88,10 +88,7 @@ export class KeySet {
 
   /** Whether there are keys that may be used now. */
   get available(): boolean {
-    const { monotonic, maxStale, refreshInterval } = this.#options;
-    // Until the next refresh fails, however short `maxStale` is; but not for ever if that does not even end.
-    const limit = this.#problem === undefined ? Math.max(maxStale, 2 * refreshInterval) : maxStale;
-    return monotonic() - this.#fetchedAt <= limit;
+    return this.#options.monotonic() - this.#fetchedAt <= this.#options.maxStale;
   }
 
   /** Why the last fetch failed; `undefined` if it did not. */

@@ -30,6 +30,8 @@ const algorithms = [
 ] as const;
 
 const maxLeeway = 300_000;
+/** Milliseconds. Keys are fetched twice in this time, or more often. */
+const minMaxStale = 60_000;
 
 /** As that of an environment. */
 export const issuerName = environmentName;
@@ -68,9 +70,11 @@ export const jwtIssuer = z
     leeway: duration('30s')
       .refine((value) => value <= maxLeeway, 'must be at most 5m')
       .describe('Tolerated difference of clocks, at most 5m.'),
-    maxStale: duration('24h').describe(
-      'How long fetched keys are used while fetching fails. Then tokens get 503 `issuer-unavailable`.',
-    ),
+    maxStale: duration('24h')
+      .refine((value) => value >= minMaxStale, 'must be at least 1m')
+      .describe(
+        'How long fetched keys are used while fetching fails, at least 1m. Then tokens get 503 `issuer-unavailable`.',
+      ),
     caFile: optionalFile.describe('CA of the server of the keys.'),
     tokenFile: optionalFile.describe('Bearer token for it, as the Kubernetes API requires.'),
     minVersion,

@@ -104,6 +104,7 @@ describe('a JWT issuer', () => {
     issuer: i, jwks: {}                           || jwks: must be exactly one of url and file
     issuer: i, jwks: { file: f }, caFile: c       || idp: must not have caFile, tokenFile or egressProxy together with jwks.file
     issuer: "https://idp.example", leeway: 301s   || leeway: must be at most 5m
+    issuer: "https://idp.example", maxStale: 59s  || maxStale: must be at least 1m
     issuer: "https://idp.example", algorithms: [] || algorithms: must not be empty
   `)('with { %s }: %s', (fields, problem) => {
     expectProblems(`${minimal}jwtIssuers:\n  idp: { audience: countersign, ${fields} }\n`, problem);

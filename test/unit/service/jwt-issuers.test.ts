@@ -19,11 +19,12 @@ afterEach(async () => {
 async function start(
   issuer: string,
   jwks: NonNullable<IssuerInput['jwks']>,
+  maxStale = '24h',
 ): Promise<JwtIssuers & { readonly logged: string[] }> {
   jest.useFakeTimers({ advanceTimers: true, doNotFake: ['performance'] });
   const logged: string[] = [];
   const log = { message: (_: string, text: string) => void logged.push(text) };
-  const jwtIssuers = { idp: { issuer, audience: 'a', jwks } };
+  const jwtIssuers = { idp: { issuer, audience: 'a', jwks, maxStale } };
   const config = configSchema.parse(configFor('http://127.0.0.1:9', { jwtIssuers }));
   const issuers = createJwtIssuers(config, { ...system, log, metrics: { jwtVerified() {} } });
   ends.push(() => issuers.stop());
@@ -46,14 +47,20 @@ it('the keys of an issuer in a file are read again each minute', async () => {
   expect(logged).toEqual(['keys of a JWT issuer unavailable']);
 });
 
-it('the keys of an issuer at a server are fetched again each ten minutes', async () => {
-  const server = await startOidcServer();
-  ends.push(() => server.close());
-  await start(server.url, { url: `${server.url}/keys` });
-  jest.advanceTimersByTime(590_000);
-  // Time for a fetch that had begun.
-  for (let count = 0; count < 3; count += 1) await fetch(server.url);
-  expect(server.fetches()).toBe(1);
-  jest.advanceTimersByTime(10_000);
-  await until(() => server.fetches() === 2);
-});
+it.each([
+  ['24h', 600_000],
+  ['4m', 120_000],
+])(
+  'with maxStale %s the keys of an issuer at a server are fetched again after %d ms',
+  async (maxStale, interval) => {
+    const server = await startOidcServer();
+    ends.push(() => server.close());
+    await start(server.url, { url: `${server.url}/keys` }, maxStale);
+    jest.advanceTimersByTime(interval - 10_000);
+    // Time for a fetch that had begun.
+    for (let count = 0; count < 3; count += 1) await fetch(server.url);
+    expect(server.fetches()).toBe(1);
+    jest.advanceTimersByTime(10_000);
+    await until(() => server.fetches() === 2);
+  },
+);
