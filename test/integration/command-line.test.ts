@@ -76,7 +76,8 @@ itWhere(existsSync('/proc/self/mem'), 'there is no file that can be opened but n
   },
 );
 
-it.each([...commands, 'demo rotate'])('countersign %s has a help', async (name) => {
+const subcommands = ['demo rotate', 'keys list', 'payments query', 'payments show'];
+it.each([...commands, ...subcommands])('countersign %s has a help', async (name) => {
   const { code, out } = await run([...name.split(' '), '--help']);
   expect(code).toBe(0);
   expect(out).toContain(`Usage: countersign ${name}`);

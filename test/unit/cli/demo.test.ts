@@ -252,3 +252,10 @@ it.each([
   expect(text.includes('countersign demo rotate --gateway-admin-url GA\n')).toBe(isServed);
   expect(text).not.toContain('curl');
 });
+
+it('the examples of the welcome are POST requests', () => {
+  const urls = { proxyUrl: 'P', adminUrl: 'http://[::1]:9090', gatewayUrl: 'G', gatewayAdminUrl: 'GA' };
+  const examples = welcome(urls, false).match(/^ {2}curl .*/gm) ?? [];
+  expect(examples.length).toBeGreaterThan(2);
+  for (const example of examples) expect(example).toMatch(/ -X POST | -d /);
+});

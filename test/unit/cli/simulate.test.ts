@@ -101,12 +101,21 @@ describe('countersign simulate', () => {
   it('serves with an admin API until a signal, and logs which check failed', async () => {
     addLogin('sandbox', 'acme');
     addLogin('sandbox', 'beta');
-    const { child, line } = start('--keys', folder, '--port', '0', '--admin-port', '0');
+    const { child, line } = start(
+      '--keys',
+      folder,
+      '--port',
+      '0',
+      '--admin-port',
+      '0',
+      '--admin-host',
+      '127.0.0.2',
+    );
     const greeting = await line();
     expect(greeting).toMatch(/^Gateway simulator: http:\/\/127\.0\.0\.1:\d+\/gw$/);
     const url = greeting.slice(greeting.indexOf('http'), -'/gw'.length);
     const adminGreeting = await line();
-    expect(adminGreeting).toMatch(/^Admin API: http:\/\/127\.0\.0\.1:\d+$/);
+    expect(adminGreeting).toMatch(/^Admin API: http:\/\/127\.0\.0\.2:\d+$/);
     const journal = await fetch(`${adminGreeting.slice(adminGreeting.indexOf('http'))}/journal`);
     expect(await journal.json()).toEqual({ total: 0, entries: [] });
     const now = String(Math.floor(Date.now() / 1000));

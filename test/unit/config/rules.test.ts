@@ -48,6 +48,10 @@ describe('the base URLs of environments', () => {
       '3 environments.a.product && 4 environments.b.maxInFlight && 4 environments.b.baseUrl: is also',
     );
     expectProblems(
+      environments('baseUrl: "http://gateway.example", product: gw, keyFile: k'),
+      '3 environments.a && 3 environments.a.baseUrl: must use https',
+    );
+    expectProblems(
       environments('baseUrl: "gateway", product: gw', 'baseUrl: "gateway", product: gw'),
       '3 environments.a.baseUrl: must be an absolute URL && 4 environments.b.baseUrl: must be an absolute URL',
     );

@@ -1,7 +1,7 @@
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, readFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { readTlsFiles, type TlsFiles } from '../../../src/net/tls-files.ts';
+import { readTlsFiles, type TlsFiles, tlsFilesIn } from '../../../src/net/tls-files.ts';
 import { outdatedLists, untimelyParts, validityOf } from '../../../src/net/tls-material.ts';
 import { encodeDer } from '../../support/der.ts';
 import { Folder } from '../../support/folder.ts';
@@ -39,6 +39,7 @@ describeWith('openssl')('PEM files of one connection', () => {
 
   it('are read as they are if all are valid', async () => {
     const crl = folder.file('list', ca.revocationList());
+    expect(tlsFilesIn({ egressProxy: { caFile: 'p' } })).toEqual({ proxyCa: 'p' });
     const files = { cert: own.certFile, key: own.keyFile, ca: ca.file, crl, proxyCa: ca.file };
     const texts = Object.entries(files).map(([part, file]) => [part, readFileSync(file, 'utf8')]);
     expect(await readTlsFiles(files)).toEqual({ material: Object.fromEntries(texts) });

@@ -61,6 +61,8 @@ it.each<[string, () => void, Readonly<Record<string, number | undefined>>]>([
       [`requests_total{${ofRoute},caller="other",status="499",reason="none"}`]: 1,
       [`request_outcomes_total{${ofRoute},outcome="answered",fault="none"}`]: 1,
       [`request_outcomes_total{${ofRoute},outcome="unknown",fault="gateway"}`]: 1,
+      // From the start, as every other: a rate needs a value before the first event.
+      [`request_outcomes_total{${ofRoute},outcome="unknown",fault="caller"}`]: 0,
     },
   ],
   [
