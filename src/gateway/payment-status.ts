@@ -58,10 +58,7 @@ export const statusRows = {
   },
   ambiguous: {
     recognizedBy: '`status=error` with `error-code=124`',
-    advice: {
-      decision: 'ask-support',
-      text: 'there are two orders with this ID. Or query with `orderid` if you have it',
-    },
+    advice: { decision: 'ask-support', text: 'there are two orders with this ID' },
   },
   unknown: {
     recognizedBy: '`status=unknown`',

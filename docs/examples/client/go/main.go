@@ -8,7 +8,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"maps"
 	"net"
 	"net/http"
 	"net/url"
@@ -25,6 +24,8 @@ type shop struct {
 	url      string
 	patience time.Duration
 	orders   sync.Map
+	settled  sync.Map
+	refunds  sync.Map // those that are not decided, with the serial number of each, by order
 }
 
 // What is stored of an order.
@@ -38,42 +39,55 @@ func (s *shop) stored(id string) url.Values {
 func (s *shop) pay(ctx context.Context, form url.Values) countersign.Response {
 	id := form.Get("client_orderid")
 	order := url.Values{"client_orderid": {id}, "amount": form["amount"], "currency": form["currency"]}
-	s.orders.Store(id, order)
+	// What was begun is only queried, and paid only if it has this amount.
+	if _, isKnown := s.orders.LoadOrStore(id, order); isKnown {
+		return s.untilDecided(ctx, order)
+	}
 	form.Set("server_callback_url", s.url+"/callback")
-	sent := s.client.Send(ctx, "v4/transfer", form)
+	sent := s.client.Pay(ctx, "v4/transfer", form)
+	if sent.Next == countersign.SendAgain || sent.Next == countersign.Fix {
+		s.orders.Delete(id)
+	}
 	if sent.Next != countersign.Query {
 		return sent
-	}
-	if sent.OrderID != "" {
-		order = maps.Clone(order)
-		order.Set("orderid", sent.OrderID)
-		s.orders.Store(id, order)
 	}
 	// A real shop shows it to the payer. It does not prove that there is no order.
 	if message := sent.Fields["error-message"]; message != "" {
 		fmt.Printf("%q\n", message)
 	}
-	return s.client.UntilDecided(ctx, order, s.patience)
+	return s.untilDecided(ctx, order)
 }
 
-// Only its serial number tells the status of a refund from that of another one. A real shop stores it.
+func (s *shop) untilDecided(ctx context.Context, order url.Values) countersign.Response {
+	found := s.client.UntilDecided(ctx, order, s.patience)
+	s.settle(order.Get("client_orderid"), found)
+	return found
+}
+
+// A real shop delivers here, or not: once for each order, whatever comes first or again. The control of a callback is no
+// key for that: a refund has the one of its payment.
+func (s *shop) settle(id string, found countersign.Response) {
+	if s.stored(id) == nil || found.Next != countersign.Paid && found.Next != countersign.NotPaid {
+		return
+	}
+	if _, isSettled := s.settled.LoadOrStore(id, found.Next); !isSettled {
+		fmt.Printf("settled: %q is %s\n", id, found.Next)
+	}
+}
+
+// One at a time of an order, since a refund that is posted twice is made twice. A real shop stores it before.
 func (s *shop) refund(ctx context.Context, form url.Values) countersign.Response {
+	id := form.Get("client_orderid")
+	if _, isKnown := s.refunds.LoadOrStore(id, ""); isKnown {
+		return countersign.Response{Next: countersign.AskSupport, Row: "a refund is not decided"}
+	}
 	form.Set("server_callback_url", s.url+"/callback")
-	sent := s.client.Send(ctx, "v2/return", form)
-	if sent.Next != countersign.Query {
-		return sent
+	store := func(serialNumber string) { s.refunds.Store(id, serialNumber) }
+	found := s.client.Refund(ctx, form, store, s.patience)
+	if found.Next != countersign.AskSupport {
+		s.refunds.Delete(id)
 	}
-	serialNumber := sent.Fields["serial-number"]
-	if serialNumber == "" {
-		sent.Next = countersign.AskSupport
-		return sent
-	}
-	order := url.Values{
-		"client_orderid": form["client_orderid"],
-		"orderid":        form["orderid"],
-		"by-request-sn":  {serialNumber},
-	}
-	return s.client.UntilDecided(ctx, order, s.patience)
+	return found
 }
 
 // The gateway sends a callback by GET, and a payer's browser a redirect by POST.
@@ -93,18 +107,19 @@ func (s *shop) callback(response http.ResponseWriter, request *http.Request) {
 	if found.Found == nil {
 		fmt.Println(found.Result)
 	} else {
-		report(found, *found.Found)
+		s.report(found, *found.Found)
 	}
 	response.WriteHeader(found.RespondWith)
 	// The gateway does not repeat what it got 200 for. Of an order that is not the shop's, anyone can send one.
 	if found.RespondWith == 200 && found.Found.Next == countersign.Query && s.stored(found.Order.Get("client_orderid")) != nil {
-		go func() { report(found, s.client.UntilDecided(ctx, found.Order, s.patience)) }()
+		go func() { s.report(found, s.untilDecided(ctx, found.Order)) }()
 	}
 }
 
-// A real shop acts on it here, once: the same callback may come again.
-func report(callback countersign.Callback, found countersign.Response) {
-	fmt.Printf("%s: %q is %s: %s\n", callback.Result, callback.Order.Get("client_orderid"), found.Next, found.Row)
+func (s *shop) report(callback countersign.Callback, found countersign.Response) {
+	id := callback.Order.Get("client_orderid")
+	fmt.Printf("%s: %q is %s: %s\n", callback.Result, id, found.Next, found.Row)
+	s.settle(id, found)
 }
 
 func handle(command func(context.Context, url.Values) countersign.Response) http.HandlerFunc {

@@ -9,8 +9,8 @@ import java.net.URLDecoder;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.HashMap;
-import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.Executors;
 
@@ -27,6 +27,9 @@ public class Main {
     private final Duration patience;
     private final HttpServer server;
     private final Map<String, Map<String, String>> orders = new ConcurrentHashMap<>();
+    private final Map<String, Next> settled = new ConcurrentHashMap<>();
+    /** Those that are not decided, with the serial number of each, by order. */
+    private final Map<String, String> refunds = new ConcurrentHashMap<>();
 
     Main(String url, int port, Duration patience) throws IOException {
         countersign = new Countersign(url, "acme", "1234", null); // those of the demo
@@ -42,32 +45,46 @@ public class Main {
 
     /** A real shop stores the order, and when it was sent, before this. */
     Response pay(Map<String, String> form) throws InterruptedException {
-        var order = new HashMap<String, String>();
-        for (String name : List.of("client_orderid", "amount", "currency"))
-            order.put(name, form.getOrDefault(name, ""));
-        orders.put(order.get("client_orderid"), Map.copyOf(order));
+        String id = form.getOrDefault("client_orderid", "");
+        String amount = form.getOrDefault("amount", ""), currency = form.getOrDefault("currency", "");
+        var order = Map.of("client_orderid", id, "amount", amount, "currency", currency);
+        // What was begun is only queried, and paid only if it has this amount.
+        if (orders.putIfAbsent(id, order) != null) return untilDecided(order);
         form.put("server_callback_url", url() + "/callback");
-        Response sent = countersign.send("v4/transfer", form);
+        Response sent = countersign.pay("v4/transfer", form);
+        if (Set.of(Next.SEND_AGAIN, Next.FIX).contains(sent.next())) orders.remove(id);
         if (sent.next() != Next.QUERY) return sent;
-        if (sent.orderId() != null) order.put("orderid", sent.orderId());
-        orders.put(order.get("client_orderid"), Map.copyOf(order));
         // A real shop shows it to the payer. It does not prove that there is no order.
         String message = sent.field("error-message");
         if (!message.isEmpty()) System.out.println(printable(message));
-        return countersign.untilDecided(order, patience);
+        return untilDecided(order);
     }
 
-    /** Only its serial number tells the status of a refund from that of another one. A real shop stores it. */
+    private Response untilDecided(Map<String, String> order) throws InterruptedException {
+        Response found = countersign.untilDecided(order, patience);
+        settle(order.get("client_orderid"), found);
+        return found;
+    }
+
+    /**
+     * A real shop delivers here, or not: once for each order, whatever comes first or again. The control of a callback is
+     * no key for that: a refund has the one of its payment.
+     */
+    private void settle(String id, Response found) {
+        boolean isFinal = orders.containsKey(id) && Set.of(Next.PAID, Next.NOT_PAID).contains(found.next());
+        if (isFinal && settled.putIfAbsent(id, found.next()) == null)
+            System.out.printf("settled: %s is %s%n", printable(id), found.next());
+    }
+
+    /** One at a time of an order, since a refund that is posted twice is made twice. A real shop stores it before. */
     Response refund(Map<String, String> form) throws InterruptedException {
+        String id = form.getOrDefault("client_orderid", "");
+        if (refunds.putIfAbsent(id, "") != null)
+            return Response.none("not-sent", null).with("a refund is not decided", Next.ASK_SUPPORT);
         form.put("server_callback_url", url() + "/callback");
-        Response sent = countersign.send("v2/return", form);
-        if (sent.next() != Next.QUERY) return sent;
-        String serialNumber = sent.field("serial-number");
-        if (serialNumber.isEmpty()) return sent.with(sent.row(), Next.ASK_SUPPORT);
-        var order = new HashMap<>(form);
-        order.keySet().retainAll(List.of("client_orderid", "orderid"));
-        order.put("by-request-sn", serialNumber);
-        return countersign.untilDecided(order, patience);
+        Response found = countersign.refund(form, serialNumber -> refunds.put(id, serialNumber), patience);
+        if (found.next() != Next.ASK_SUPPORT) refunds.remove(id);
+        return found;
     }
 
     void callback(HttpExchange exchange, String received) throws IOException, InterruptedException {
@@ -77,14 +94,14 @@ public class Main {
         exchange.sendResponseHeaders(found.respondWith(), -1);
         // The gateway does not repeat what it got 200 for. Of an order that is not the shop's, anyone can send one.
         boolean isUndecided = found.respondWith() == 200 && found.found().next() == Next.QUERY;
-        if (isUndecided && orders.containsKey(found.order().getOrDefault("client_orderid", "")))
-            report(found, countersign.untilDecided(found.order(), patience));
+        if (isUndecided && orders.containsKey(found.order().get("client_orderid")))
+            report(found, untilDecided(found.order()));
     }
 
-    /** A real shop acts on it here, once: the same callback may come again. */
-    private static void report(Countersign.Callback callback, Response found) {
-        String id = printable(callback.order().getOrDefault("client_orderid", ""));
-        System.out.printf("%s: %s is %s: %s%n", callback.result(), id, found.next(), found.row());
+    private void report(Countersign.Callback callback, Response found) {
+        String id = callback.order().get("client_orderid");
+        System.out.printf("%s: %s is %s: %s%n", callback.result(), printable(id), found.next(), found.row());
+        settle(id, found);
     }
 
     private static String printable(String text) {

@@ -9,7 +9,7 @@ import { setTimeout } from 'node:timers/promises';
  * The tables of docs/payments.md: the first row that applies says what to do now.
  *
  * paid, not-paid           done
- * refunded, not-refunded   done, if it is your refund: the status is not that of the payment
+ * refunded, not-refunded   done, if it is your refund
  * query                    find out what became of it: untilDecided()
  * send-again               it was not sent: send it again under the same order ID, after retryAfter seconds
  * fix                      it was not processed: find the cause, then send it again under the same order ID
@@ -88,22 +88,40 @@ export class Countersign {
   }
 
   /**
-   * Sends a payment, refund or another command once, such as `v4/transfer`, and says what to do now: `next`.
-   * Store the order ID before. This never repeats it: nothing here does.
+   * Sends a payment once, such as `v4/transfer`, and says what to do now: `next`. Store the order ID before.
+   * This never repeats it: nothing here does.
    */
-  async send(command, form) {
+  async pay(command, form) {
     return decided(afterSending, await this.post(`/api/${command}/${this.#options.endpoint}`, form));
+  }
+
+  /**
+   * Sends a refund once, and queries what became of it. Only its serial number tells it from the payment and from other
+   * refunds: a person decides about one without. Begin one when the last one of the order is decided.
+   *
+   * @param form has client_orderid, orderid, and for a part of the payment amount and currency
+   * @param store stores the serial number, with which `untilDecided` goes on after a restart
+   */
+  async refund(form, store, seconds) {
+    const sent = await this.pay('v2/return', form);
+    const serialNumber = sent.fields['serial-number'];
+    if (sent.next !== 'query') return sent;
+    if (!serialNumber) return { ...sent, next: 'ask-support' };
+    await store(serialNumber);
+    const { client_orderid, orderid } = form;
+    return this.untilDecided({ client_orderid, orderid, 'by-request-sn': serialNumber }, seconds);
   }
 
   /**
    * What became of an order, and what to do now.
    *
-   * @param order has client_orderid, orderid if it is known, and by-request-sn if it is a refund. A payment has amount and
-   * currency too: it is paid only if the status has the same
+   * @param order has client_orderid, amount and currency: it is paid only if the status has the same. A refund has
+   * client_orderid, orderid and by-request-sn
    */
   async status(order) {
     const { login, endpoint } = this.#options;
-    const names = ['client_orderid', 'orderid', 'by-request-sn'].filter((name) => order[name]);
+    // With the orderid of a payment, a second one with its client_orderid would not be seen.
+    const names = order['by-request-sn'] ? ['client_orderid', 'orderid', 'by-request-sn'] : ['client_orderid'];
     const form = Object.fromEntries(names.map((name) => [name, order[name]]));
     const found = decided(afterQuery, await this.post(`/api/v4/status/${endpoint}`, { login, ...form }));
     const doubt = doubtOf(order, found);
@@ -135,9 +153,8 @@ export class Countersign {
     const result = callbacks.has(said) ? said : 'unavailable';
     const [isToQuery, respondWith] = callbacks.get(result);
     if (!isToQuery) return { result, respondWith };
-    const named = new URLSearchParams(received);
-    const client_orderid = named.get('client_orderid') ?? '';
-    const order = { ...(await stored(client_orderid)), client_orderid, orderid: named.get('orderid') };
+    const client_orderid = new URLSearchParams(received).get('client_orderid') ?? '';
+    const order = { ...(await stored(client_orderid)), client_orderid };
     const found = await this.status(order);
     return { result, respondWith: found.row === 'no response' ? 503 : respondWith, order, found };
   }

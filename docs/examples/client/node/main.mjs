@@ -9,38 +9,60 @@ const [url, port = '0', seconds = '900'] = process.argv.slice(2);
 // Those of the demo.
 const countersign = new Countersign(url, { login: 'acme', endpoint: '1234' });
 const orders = new Map();
+/** Those that are not decided, with the serial number of each, by order. */
+const refunds = new Map();
 const callbackUrl = () => `http://127.0.0.1:${server.address().port}/callback`;
-const untilDecided = (order) => countersign.untilDecided(order, Number(seconds));
 
 /** A real shop stores the order, and when it was sent, before this. */
 async function pay(form) {
   const { client_orderid, amount, currency } = form;
   const order = { client_orderid, amount, currency };
+  // What was begun is only queried, and paid only if it has this amount.
+  if (orders.has(client_orderid)) return untilDecided(order);
   orders.set(client_orderid, order);
-  const sent = await countersign.send('v4/transfer', { ...form, server_callback_url: callbackUrl() });
+  const sent = await countersign.pay('v4/transfer', { ...form, server_callback_url: callbackUrl() });
+  if (['send-again', 'fix'].includes(sent.next)) orders.delete(client_orderid);
   if (sent.next !== 'query') return sent;
-  if (sent.orderId) order.orderid = sent.orderId;
   // A real shop shows it to the payer. It does not prove that there is no order.
   const message = sent.fields['error-message'];
   if (message) console.log(JSON.stringify(message));
   return untilDecided(order);
 }
 
-/** Only its serial number tells the status of a refund from that of another one. A real shop stores it. */
+async function untilDecided(order) {
+  const found = await countersign.untilDecided(order, Number(seconds));
+  settle(order, found);
+  return found;
+}
+
+/**
+ * A real shop delivers here, or not: once for each order, whatever comes first or again. The `control` of a callback is no
+ * key for that: a refund has the one of its payment.
+ */
+function settle({ client_orderid }, { next }) {
+  const order = orders.get(client_orderid);
+  if (!order || order.settled || !['paid', 'not-paid'].includes(next)) return;
+  order.settled = next;
+  console.log(`settled: ${JSON.stringify(client_orderid)} is ${next}`);
+}
+
+/** One at a time of an order, since a refund that is posted twice is made twice. A real shop stores it before. */
 async function refund(form) {
-  const sent = await countersign.send('v2/return', { ...form, server_callback_url: callbackUrl() });
-  const serialNumber = sent.fields['serial-number'];
-  if (sent.next !== 'query') return sent;
-  if (!serialNumber) return { ...sent, next: 'ask-support' };
-  const { client_orderid, orderid } = form;
-  return untilDecided({ client_orderid, orderid, 'by-request-sn': serialNumber });
+  const { client_orderid } = form;
+  if (refunds.has(client_orderid)) return { next: 'ask-support', row: 'a refund is not decided' };
+  refunds.set(client_orderid, form);
+  const store = (serialNumber) => refunds.set(client_orderid, { ...form, 'by-request-sn': serialNumber });
+  const found = await countersign.refund({ ...form, server_callback_url: callbackUrl() }, store, Number(seconds));
+  if (found.next !== 'ask-support') refunds.delete(client_orderid);
+  return found;
 }
 
 async function callback(received) {
   const { result, respondWith, order, found } = await countersign.callback(received, (id) => orders.get(id));
-  // A real shop acts on it here, once: the same callback may come again.
-  const report = ({ next, row }) =>
-    console.log(`${result}: ${JSON.stringify(order.client_orderid)} is ${next}: ${row}`);
+  const report = (found) => {
+    console.log(`${result}: ${JSON.stringify(order.client_orderid)} is ${found.next}: ${found.row}`);
+    settle(order, found);
+  };
   if (found) report(found);
   else console.log(result);
   // The gateway does not repeat what it got 200 for. Of an order that is not the shop's, anyone can send one.

@@ -17,7 +17,7 @@ from decimal import Decimal
 # The tables of docs/payments.md: the first row that applies says what to do now.
 #
 # paid, not-paid           done
-# refunded, not-refunded   done, if it is your refund: the status is not that of the payment
+# refunded, not-refunded   done, if it is your refund
 # query                    find out what became of it: until_decided()
 # send-again               it was not sent: send it again under the same order ID, after retry_after seconds
 # fix                      it was not processed: find the cause, then send it again under the same order ID
@@ -91,20 +91,40 @@ class Countersign:
         """url has environment and product, such as http://127.0.0.1:8080/sandbox/gw; token returns a bearer token."""
         self._url, self._login, self._endpoint, self._token = url.rstrip("/"), login, endpoint, token
 
-    def send(self, command: str, form: Mapping) -> Response:
-        """Sends a payment, refund or another command once, such as v4/transfer, and says what to do now: `next`.
+    def pay(self, command: str, form: Mapping) -> Response:
+        """Sends a payment once, such as v4/transfer, and says what to do now: `next`. Store the order ID before.
 
-        Store the order ID before. This never repeats it: nothing here does.
+        This never repeats it: nothing here does.
         """
         return _decided(AFTER_SENDING, self.post(f"/api/{command}/{self._endpoint}", form))
+
+    def refund(self, form: Mapping, store: Callable[[str], object], seconds: float = 900) -> Response:
+        """Sends a refund once, and queries what became of it.
+
+        Only its serial number tells it from the payment and from other refunds: a person decides about one without. `store`
+        stores it, and `until_decided` goes on with it after a restart. Begin one when the last one of the order is decided.
+
+        The form has client_orderid, orderid, and for a part of the payment amount and currency.
+        """
+        sent = self.pay("v2/return", form)
+        serial_number = sent.fields.get("serial-number")
+        if sent.next != "query":
+            return sent
+        if not serial_number:
+            return replace(sent, next="ask-support")
+        store(serial_number)
+        ids = {name: form.get(name, "") for name in ("client_orderid", "orderid")}
+        return self.until_decided({**ids, "by-request-sn": serial_number}, seconds)
 
     def status(self, order: Mapping) -> Response:
         """What became of an order, and what to do now.
 
-        It has client_orderid, orderid if it is known, and by-request-sn if it is a refund. A payment has amount and
-        currency too: it is paid only if the status has the same.
+        It has client_orderid, amount and currency: it is paid only if the status has the same. A refund has client_orderid,
+        orderid and by-request-sn.
         """
-        names = [name for name in ("client_orderid", "orderid", "by-request-sn") if order.get(name)]
+        # With the orderid of a payment, a second one with its client_orderid would not be seen.
+        is_refund = bool(order.get("by-request-sn"))
+        names = ("client_orderid", "orderid", "by-request-sn") if is_refund else ("client_orderid",)
         form = {"login": self._login, **{name: order[name] for name in names}}
         found = _decided(AFTER_QUERY, self.post(f"/api/v4/status/{self._endpoint}", form))
         doubt = _doubt(order, found)
@@ -136,9 +156,8 @@ class Countersign:
         is_to_query, respond_with = CALLBACKS[result]
         if not is_to_query:
             return Callback(result, respond_with)
-        named = dict(urllib.parse.parse_qsl(received))
-        ids = {name: named.get(name, "") for name in ("client_orderid", "orderid")}
-        order = {**stored(ids["client_orderid"]), **ids}
+        client_orderid = dict(urllib.parse.parse_qsl(received)).get("client_orderid", "")
+        order = {**stored(client_orderid), "client_orderid": client_orderid}
         found = self.status(order)
         return Callback(result, 503 if found.row == "no response" else respond_with, order, found)
 

@@ -8,10 +8,9 @@ It has no key and no secret. A real one stores its orders in a database, and aut
 import json
 import sys
 import urllib.parse
-from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from countersign import Countersign
+from countersign import Countersign, Response
 
 
 class Shop(BaseHTTPRequestHandler):
@@ -39,29 +38,50 @@ class Shop(BaseHTTPRequestHandler):
     def pay(self, form):
         """A real shop stores the order, and when it was sent, before this."""
         order = {name: form.get(name, "") for name in ("client_orderid", "amount", "currency")}
-        orders[order["client_orderid"]] = order
-        form["server_callback_url"] = f"http://127.0.0.1:{self.server.server_port}/callback"
-        sent = countersign.send("v4/transfer", form)
+        client_orderid = order["client_orderid"]
+        # What was begun is only queried, and paid only if it has this amount.
+        if orders.setdefault(client_orderid, order) is not order:
+            return self.until_decided(order)
+        sent = countersign.pay("v4/transfer", {**form, "server_callback_url": self.callback_url()})
+        if sent.next in ("send-again", "fix"):
+            del orders[client_orderid]
         if sent.next != "query":
             return sent
-        if sent.order_id:
-            order["orderid"] = sent.order_id
         # A real shop shows it to the payer. It does not prove that there is no order.
         if message := sent.fields.get("error-message"):
             print(json.dumps(message), flush=True)
-        return countersign.until_decided(order, seconds)
+        return self.until_decided(order)
+
+    def until_decided(self, order):
+        found = countersign.until_decided(order, seconds)
+        self.settle(order["client_orderid"], found)
+        return found
+
+    def settle(self, client_orderid, found):
+        """A real shop delivers here, or not: once for each order, whatever comes first or again.
+
+        The `control` of a callback is no key for that: a refund has the one of its payment.
+        """
+        is_final = client_orderid in orders and found.next in ("paid", "not-paid")
+        if is_final and settled.setdefault(client_orderid, found) is found:
+            print(f"settled: {json.dumps(client_orderid)} is {found.next}", flush=True)
 
     def refund(self, form):
-        """Only its serial number tells the status of a refund from that of another one. A real shop stores it."""
-        form["server_callback_url"] = f"http://127.0.0.1:{self.server.server_port}/callback"
-        sent = countersign.send("v2/return", form)
-        serial_number = sent.fields.get("serial-number")
-        if sent.next != "query":
-            return sent
-        if not serial_number:
-            return replace(sent, next="ask-support")
-        ids = {name: form.get(name, "") for name in ("client_orderid", "orderid")}
-        return countersign.until_decided({**ids, "by-request-sn": serial_number}, seconds)
+        """One at a time of an order, since a refund that is posted twice is made twice. A real shop stores it before."""
+        client_orderid = form.get("client_orderid", "")
+        if refunds.setdefault(client_orderid, form) is not form:
+            return Response(next="ask-support", row="a refund is not decided")
+
+        def store(serial_number):
+            refunds[client_orderid] = {**form, "by-request-sn": serial_number}
+
+        found = countersign.refund({**form, "server_callback_url": self.callback_url()}, store, seconds)
+        if found.next != "ask-support":
+            del refunds[client_orderid]
+        return found
+
+    def callback_url(self):
+        return f"http://127.0.0.1:{self.server.server_port}/callback"
 
     def callback(self, received):
         found = countersign.callback(received, lambda client_orderid: orders.get(client_orderid, {}))
@@ -69,12 +89,13 @@ class Shop(BaseHTTPRequestHandler):
         self.respond(found.respond_with)
         # The gateway does not repeat what it got 200 for. Of an order that is not the shop's, anyone can send one.
         if found.respond_with == 200 and found.found.next == "query" and found.order["client_orderid"] in orders:
-            self.report(found, countersign.until_decided(found.order, seconds))
+            self.report(found, self.until_decided(found.order))
 
     def report(self, callback, found):
-        """A real shop acts on it here, once: the same callback may come again."""
         about = f": {json.dumps(callback.order['client_orderid'])} is {found.next}: {found.row}" if found else ""
         print(f"{callback.result}{about}", flush=True)
+        if found:
+            self.settle(callback.order["client_orderid"], found)
 
     def respond(self, status, text=""):
         self.send_response(status)
@@ -90,7 +111,8 @@ class Shop(BaseHTTPRequestHandler):
 if __name__ == "__main__":
     url, *others = sys.argv[1:]
     port, seconds = (int(other) for other in others + ["0", "900"][len(others) :])
-    orders = {}
+    orders, settled = {}, {}
+    refunds = {}  # those that are not decided, with the serial number of each, by order
     countersign = Countersign(url, login="acme", endpoint="1234")  # those of the demo
     server = ThreadingHTTPServer(("127.0.0.1", port), Shop)
     print(f"http://127.0.0.1:{server.server_port}", flush=True)

@@ -25,7 +25,7 @@ type Next string
 const (
 	Paid        Next = "paid"
 	NotPaid     Next = "not-paid"
-	Refunded    Next = "refunded" // done, if it is your refund: the status is not that of the payment
+	Refunded    Next = "refunded" // done, if it is your refund
 	NotRefunded Next = "not-refunded"
 	Query       Next = "query"       // find out what became of it: UntilDecided
 	SendAgain   Next = "send-again"  // it was not sent: send it again under the same order ID, after RetryAfter
@@ -109,26 +109,50 @@ type Client struct {
 	Token           func() string // the bearer token of the service; may be nil
 }
 
-// Send sends a payment, refund or another command once, such as v4/transfer, and says what to do now: Next.
+// Pay sends a payment once, such as v4/transfer, and says what to do now: Next.
 // Store the order ID before. It never repeats it: nothing here does.
-func (c *Client) Send(ctx context.Context, command string, form url.Values) Response {
+func (c *Client) Pay(ctx context.Context, command string, form url.Values) Response {
 	found := c.Post(ctx, "/api/"+command+"/"+c.Endpoint, form.Encode())
 	found.Row, found.Next = afterSending(found)
 	return found
 }
 
-// Status says what became of an order, and what to do now. The order has client_orderid, orderid if it is known, and
-// by-request-sn if it is a refund. A payment has amount and currency too: it is paid only if the status has the same.
+// Refund sends a refund once, and queries what became of it. Only its serial number tells it from the payment and from
+// other refunds: a person decides about one without. It is given to store, and UntilDecided goes on with it after a
+// restart. Begin one when the last one of the order is decided. The form has client_orderid, orderid, and for a part of
+// the payment amount and currency.
+func (c *Client) Refund(
+	ctx context.Context, form url.Values, store func(serialNumber string), patience time.Duration,
+) Response {
+	sent := c.Pay(ctx, "v2/return", form)
+	serialNumber := sent.Fields["serial-number"]
+	if sent.Next != Query {
+		return sent
+	}
+	if serialNumber == "" {
+		sent.Next = AskSupport
+		return sent
+	}
+	store(serialNumber)
+	order := url.Values{
+		"client_orderid": form["client_orderid"],
+		"orderid":        form["orderid"],
+		"by-request-sn":  {serialNumber},
+	}
+	return c.UntilDecided(ctx, order, patience)
+}
+
+// Status says what became of an order, and what to do now. The order has client_orderid, amount and currency: it is paid
+// only if the status has the same. A refund has client_orderid, orderid and by-request-sn.
 func (c *Client) Status(ctx context.Context, order url.Values) Response {
-	form := url.Values{"login": {c.Login}}
-	for _, name := range []string{"client_orderid", "orderid", "by-request-sn"} {
-		if order.Get(name) != "" {
-			form[name] = order[name]
-		}
+	form := url.Values{"login": {c.Login}, "client_orderid": order["client_orderid"]}
+	isRefund := order.Get("by-request-sn") != ""
+	// With the orderid of a payment, a second one with its client_orderid would not be seen.
+	if isRefund {
+		form["orderid"], form["by-request-sn"] = order["orderid"], order["by-request-sn"]
 	}
 	found := c.Post(ctx, "/api/v4/status/"+c.Endpoint, form.Encode())
 	found.Row, found.Next = afterQuery(found)
-	isRefund := order.Get("by-request-sn") != ""
 	switch {
 	case isRefund && (found.Next == Paid || found.Next == NotPaid):
 		found.Row, found.Next = "another stage", AskSupport // A refund has no status of a payment.
@@ -193,7 +217,7 @@ func (c *Client) Callback(ctx context.Context, received string, stored func(id s
 		id := form.Get("client_orderid")
 		order := url.Values{}
 		maps.Copy(order, stored(id))
-		maps.Copy(order, url.Values{"client_orderid": {id}, "orderid": {form.Get("orderid")}})
+		order.Set("client_orderid", id)
 		found := c.Status(ctx, order)
 		respondWith := 200
 		if found.Row == "no response" {

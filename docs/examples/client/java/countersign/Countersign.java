@@ -20,6 +20,7 @@ import java.util.Set;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
+import java.util.function.Consumer;
 import java.util.function.Function;
 import java.util.function.Predicate;
 import java.util.function.Supplier;
@@ -32,7 +33,7 @@ public final class Countersign {
     public enum Next {
         PAID,
         NOT_PAID,
-        REFUNDED, // done, if it is your refund: the status is not that of the payment
+        REFUNDED, // done, if it is your refund
         NOT_REFUNDED,
         QUERY, // find out what became of it: untilDecided()
         SEND_AGAIN, // it was not sent: send it again under the same order ID, after retryAfter
@@ -87,6 +88,11 @@ public final class Countersign {
     public record Response(
             int status, String outcome, String reason, String message, String requestId, String orderMismatch,
             Duration retryAfter, Map<String, String> fields, String orderId, String body, String row, Next next) {
+        /** One that came from nowhere. */
+        public static Response none(String outcome, String reason) {
+            return new Response(0, outcome, reason, "", null, null, Duration.ZERO, Map.of(), null, "", null, null);
+        }
+
         public String field(String name) {
             return fields.getOrDefault(name, "");
         }
@@ -135,25 +141,47 @@ public final class Countersign {
     }
 
     /**
-     * Sends a payment, refund or another command once, such as v4/transfer, and says what is next. Store the order ID
-     * before. This never repeats it: nothing here does.
+     * Sends a payment once, such as v4/transfer, and says what is next. Store the order ID before. This never repeats it:
+     * nothing here does.
      */
-    public Response send(String command, Map<String, String> form) throws InterruptedException {
+    public Response pay(String command, Map<String, String> form) throws InterruptedException {
         return post("/api/" + command + "/" + endpoint, encoded(form)).by(AFTER_SENDING);
     }
 
     /**
-     * What became of an order, and what is next. It has client_orderid, orderid if it is known, and by-request-sn if it is
-     * a refund. A payment has amount and currency too: it is paid only if the status has the same.
+     * Sends a refund once, and queries what became of it. Only its serial number tells it from the payment and from other
+     * refunds: a person decides about one without. Begin one when the last one of the order is decided.
+     *
+     * @param form has client_orderid, orderid, and for a part of the payment amount and currency
+     * @param store stores the serial number, with which untilDecided goes on after a restart
+     */
+    public Response refund(Map<String, String> form, Consumer<String> store, Duration patience)
+            throws InterruptedException {
+        Response sent = pay("v2/return", form);
+        if (sent.next != QUERY) return sent;
+        String serialNumber = sent.field("serial-number");
+        if (serialNumber.isEmpty()) return sent.with(sent.row, ASK_SUPPORT);
+        store.accept(serialNumber);
+        var order = new HashMap<>(form);
+        order.keySet().retainAll(Set.of("client_orderid", "orderid"));
+        order.put("by-request-sn", serialNumber);
+        return untilDecided(order, patience);
+    }
+
+    /**
+     * What became of an order, and what is next. It has client_orderid, amount and currency: it is paid only if the status
+     * has the same. A refund has client_orderid, orderid and by-request-sn.
      */
     public Response status(Map<String, String> order) throws InterruptedException {
+        boolean isRefund = order.containsKey("by-request-sn");
         var form = new HashMap<>(order);
-        form.keySet().retainAll(Set.of("client_orderid", "orderid", "by-request-sn"));
+        // With the orderid of a payment, a second one with its client_orderid would not be seen.
+        form.keySet().retainAll(
+                isRefund ? Set.of("client_orderid", "orderid", "by-request-sn") : Set.of("client_orderid"));
         form.put("login", login);
         Response found = post("/api/v4/status/" + endpoint, encoded(form)).by(AFTER_QUERY);
         // A refund has no status of a payment.
-        if (order.containsKey("by-request-sn") && Set.of(PAID, NOT_PAID).contains(found.next))
-            return found.with("another stage", ASK_SUPPORT);
+        if (isRefund && Set.of(PAID, NOT_PAID).contains(found.next)) return found.with("another stage", ASK_SUPPORT);
         return found.next == PAID && !hasAmount(order, found) ? found.with("another amount", ASK_SUPPORT) : found;
     }
 
@@ -192,10 +220,9 @@ public final class Countersign {
         String result = said.status == 200 ? said.field("result") : said.status == 400 ? "invalid" : "unavailable";
         return switch (result) {
             case "verified", "key-missing" -> { // Without a key: ask the platform team for the one of the login.
-                var ids = new HashMap<>(fieldsOf(received));
-                ids.keySet().retainAll(Set.of("client_orderid", "orderid"));
-                var order = new HashMap<>(stored.apply(ids.getOrDefault("client_orderid", "")));
-                order.putAll(ids);
+                String id = fieldsOf(received).getOrDefault("client_orderid", "");
+                var order = new HashMap<>(stored.apply(id));
+                order.put("client_orderid", id);
                 Response found = status(order);
                 // So that the gateway repeats it.
                 yield new Callback(result, found.row.equals("no response") ? 503 : 200, order, found);
@@ -218,8 +245,7 @@ public final class Countersign {
         } catch (ExecutionException | TimeoutException error) {
             received.cancel(true);
             String outcome = error.getCause() instanceof ConnectException ? "not-sent" : "unknown";
-            String reason = error.toString();
-            return new Response(0, outcome, reason, "", null, null, Duration.ZERO, Map.of(), null, "", null, null);
+            return Response.none(outcome, error.toString());
         }
     }
 
