@@ -6,7 +6,7 @@ export type Json = Readonly<Record<string, unknown>>;
 const outcomes: Readonly<Record<Outcome, string>> = {
   answered: 'the gateway responded',
   'not-sent': 'nothing reached the gateway, so sending it again is safe',
-  unknown: 'the request may have been processed: query the order status by order ID, do not send it again',
+  unknown: 'a payment may have been processed: query the order status by order ID, do not send it again',
 };
 
 const everyResponse: Json = {

@@ -2,13 +2,16 @@ import { errorTable, type Outcome, ProxyError } from '../errors.ts';
 import type { RequestRecord } from '../request-context.ts';
 
 /**
- * What to do if the gateway may have processed a request. Also sent in a header: ASCII without quotation marks and
+ * What to do if a request may have reached the gateway. Also sent in a header: ASCII without quotation marks and
  * backslashes (RFC 9651 section 3.3.3).
  */
-export const unknownOutcomeAdvice =
-  'The request may have been processed. Query the order status by order ID; do not send it again.';
+export function unknownOutcomeAdvice(readOnly = false): string {
+  return readOnly
+    ? 'A query changes nothing, so it is safe to query again.'
+    : 'The request may have been processed. Query the order status by order ID; do not send it again.';
+}
 
-type Attempted = Pick<RequestRecord, 'writtenAttempts' | 'firstRequestId'>;
+type Attempted = Pick<RequestRecord, 'writtenAttempts' | 'firstRequestId' | 'readOnly'>;
 
 export const notSentAdvice = 'Nothing was sent; it is safe to send the request again.';
 
@@ -29,6 +32,6 @@ export function withTrueOutcome(error: ProxyError, record: Attempted): ProxyErro
   const detail =
     outcome === 'not-sent'
       ? `${title}. ${notSentAdvice}`
-      : `${title}, but an attempt may have reached the gateway. ${unknownOutcomeAdvice}`;
+      : `${title}, but an attempt may have reached the gateway. ${unknownOutcomeAdvice(record.readOnly)}`;
   return new ProxyError(error.reason, detail, { outcome });
 }

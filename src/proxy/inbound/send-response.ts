@@ -107,7 +107,7 @@ function sendBody(response: Response, status: number, head: OutgoingHttpHeaders,
 function proxyStatus(gatewayStatus: number, readOnly: boolean): string {
   const received = `countersign; received-status=${gatewayStatus}`;
   const uncertain = isPaymentServerError({ readOnly, outcome: 'answered', gatewayStatus });
-  return uncertain ? `${received}; details="${unknownOutcomeAdvice}"` : received;
+  return uncertain ? `${received}; details="${unknownOutcomeAdvice()}"` : received;
 }
 
 function forwardHeaders(

@@ -122,7 +122,7 @@ function orderIdOf({ orderId: ownName }: Operation, form: Payment['form']): stri
 /** @param first absent if what is stored cannot be read: whoever stored it may have sent the payment */
 function repeated(first: Claim | undefined, record: RequestRecord): ProxyError {
   record.firstRequestId = first?.requestId ?? 'unknown';
-  return new ProxyError('duplicate-payment', `${describe(first)} ${unknownOutcomeAdvice}`);
+  return new ProxyError('duplicate-payment', `${describe(first)} ${unknownOutcomeAdvice()}`);
 }
 
 function reused(first: Claim): ProxyError {

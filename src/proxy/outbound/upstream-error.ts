@@ -63,12 +63,13 @@ const unreachableTexts: Readonly<Record<NetworkFailure, string>> = {
 };
 
 /** The error for a client whose request got no usable gateway response. */
-export function proxyErrorFor(failure: UpstreamError, { settings }: Destination): ProxyError {
+export function proxyErrorFor(failure: UpstreamError, { settings, operation }: Destination): ProxyError {
+  const advice = unknownOutcomeAdvice(operation.readOnly);
   const details = {
     'gateway-unreachable': `${unreachableTexts[failure.unreachable ?? 'other']}${noteOf(failure)}. ${notSentAdvice}`,
-    'gateway-timeout': `No complete response within ${settings.timeouts.request / 1000} s. ${unknownOutcomeAdvice}`,
-    'gateway-reset': `The connection ended before the response was complete${noteOf(failure)}. ${unknownOutcomeAdvice}`,
-    'gateway-reply-invalid': `The gateway's response is not valid HTTP, or has neither a length nor chunks, so that it may be a part of one. ${unknownOutcomeAdvice}`,
+    'gateway-timeout': `No complete response within ${settings.timeouts.request / 1000} s. ${advice}`,
+    'gateway-reset': `The connection ended before the response was complete${noteOf(failure)}. ${advice}`,
+    'gateway-reply-invalid': `The gateway's response is not valid HTTP, or has neither a length nor chunks, so that it may be a part of one. ${advice}`,
   };
   return new ProxyError(failure.reason, details[failure.reason], { cause: failure });
 }

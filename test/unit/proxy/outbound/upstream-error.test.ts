@@ -10,16 +10,17 @@ import {
 } from '../../../../src/proxy/outbound/upstream-error.ts';
 
 const environment = { baseUrl: 'https://gateway.example', product: 'gw', timeouts: { request: '12s' } };
-const destination = createRoutes(
+const routes = createRoutes(
   configSchema.parse({
     environments: { sandbox: environment },
     keys: { source: 'directory', directory: '/nowhere' },
   }),
-).resolve('/sandbox/gw/api/v4/transfer/1');
+);
 
-const detailOf = (reason: FailureReason, cause: Cause = {}): string =>
-  proxyErrorFor(new UpstreamError(reason, reason !== 'gateway-unreachable', false, cause), destination)
-    .detail;
+const detailOf = (reason: FailureReason, cause: Cause = {}, operation = 'transfer'): string => {
+  const failure = new UpstreamError(reason, reason !== 'gateway-unreachable', false, cause);
+  return proxyErrorFor(failure, routes.resolve(`/sandbox/gw/api/v4/${operation}/1`)).detail;
+};
 
 const advice =
   'The request may have been processed. Query the order status by order ID; do not send it again.';
@@ -49,6 +50,7 @@ it('a response that is late, cut or invalid says what to do about an unknown out
   expect(detailOf('gateway-reply-invalid')).toBe(
     `The gateway's response is not valid HTTP, or has neither a length nor chunks, so that it may be a part of one. ${advice}`,
   );
+  expect(detailOf('gateway-reset', {}, 'status')).toMatch(/ A query changes nothing, so it is safe /);
 });
 
 it('what the TLS of the gateway or the egress proxy said is added', () => {
