@@ -51,7 +51,7 @@ function loginConflict(one: string, other: string, { values, environment }: Dest
   const id = values.endpoint ?? values.endpointGroup;
   const advice =
     other === endpointPlace && id !== undefined
-      ? `Endpoint ${id} has its login in environments.${environment}.endpoints, so it needs none in the request: send that login or none, or use the endpoint of the other login.`
+      ? `Endpoint ${id} has its login in environments.${environment}.endpoints: send that login, or use the endpoint of the other one.`
       : 'Send one login.';
   return new ProxyError('login-conflict', `${place} ${conflict}. ${advice}`);
 }

@@ -181,7 +181,7 @@ describe('the login of a request', () => {
 
   const send = 'have different logins. Send one login.';
   const unmap =
-    'have different logins. Endpoint 12 has its login in environments.sandbox.endpoints, so it needs none in the request: send that login or none, or use the endpoint of the other login.';
+    'have different logins. Endpoint 12 has its login in environments.sandbox.endpoints: send that login, or use the endpoint of the other one.';
   const [body, header] = ['body parameter "login"', 'header Countersign-Login'];
   const mapped = 'the configuration of the endpoint';
   it.each<[path: string, form: string, given: string | undefined, error: string]>([
