@@ -1,7 +1,15 @@
 import type { ResponseFields } from './response.ts';
 
-/** What follows for a payment or refund. The first four are final; `ask-support` means that a person decides. */
-export type Decision = 'paid' | 'not-paid' | 'refunded' | 'not-refunded' | 'ask-support' | 'query-again';
+/** What follows for a payment or refund, the most urgent first: `ask-support` means that a person decides. The last four are final. */
+export const decisions = [
+  'ask-support',
+  'query-again',
+  'not-refunded',
+  'refunded',
+  'not-paid',
+  'paid',
+] as const;
+export type Decision = (typeof decisions)[number];
 
 export interface Advice {
   readonly decision: Decision;

@@ -94,6 +94,9 @@ describe('countersign payments query', () => {
     expect([soon.code, late.code]).toEqual([1, 1]);
     for (const [order, now, later] of rows)
       expect([soon, late].map(({ decided }) => decided[`request-${order}`])).toEqual([now, later]);
+    const { out } = await query(orders.map((order) => lineOf(order)).join('\n'), '--url', proxy.url);
+    const printed = [...out.matchAll(/^(\w+ \w+|paid) /gm)].map(([, decision]) => decision);
+    expect([...new Set(printed)]).toEqual(['ask support', 'query again', 'not paid', 'paid']);
     expect(late.results.find(({ orderId }) => orderId === 'never-made')).toMatchObject({
       requestId: 'request-never-made',
       detail: 'Order not found, code 9002',

@@ -155,9 +155,9 @@ function read(
   return { row, detail: details.join(', ') };
 }
 
-/** The status, and why Countersign responds itself. */
+/** The status, and why Countersign responds itself. Not its detail, whose advice for the query may be taken for the payment. */
 function reasonIn({ status, text }: SmallResponse): string {
-  const { reason, detail } = entriesOf(parseJson(text));
+  const { reason, title } = entriesOf(parseJson(text));
   if (typeof reason !== 'string') return `status ${status}`;
-  return `status ${status}, ${reason}${typeof detail === 'string' ? `: ${detail}` : ''}`;
+  return `status ${status}, ${reason}${typeof title === 'string' ? `: ${title}` : ''}`;
 }

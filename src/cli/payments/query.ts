@@ -1,3 +1,4 @@
+import { decisions } from '../../gateway/payment-status.ts';
 import { createAgent } from '../../net/agent.ts';
 import { readTlsMaterial } from '../../net/tls-files.ts';
 import { printable } from '../../util/text.ts';
@@ -73,7 +74,10 @@ function print(results: readonly PaymentResult[], json: boolean, io: Io): void {
     for (const result of results) io.out(asciiJson(result));
     return;
   }
-  const rows = results.map(({ decision, orderId, login, at, row, advice, detail, requestId }) => {
+  const sorted = results.toSorted(
+    (one, other) => decisions.indexOf(one.decision) - decisions.indexOf(other.decision),
+  );
+  const rows = sorted.map(({ decision, orderId, login, at, row, advice, detail, requestId }) => {
     const request = decision === 'ask-support' ? `request ${requestId}` : '';
     const more = [detail, request].filter((part) => part !== '').join(', ');
     const text = `${row}: ${advice.replaceAll('`', '')}${more === '' ? '' : ` (${more})`}`;
