@@ -39,9 +39,12 @@ func (s *shop) stored(id string) url.Values {
 func (s *shop) pay(ctx context.Context, form url.Values) countersign.Response {
 	id := form.Get("client_orderid")
 	order := url.Values{"client_orderid": {id}, "amount": form["amount"], "currency": form["currency"]}
-	// What was begun is only queried, and paid only if it has this amount.
-	if _, isKnown := s.orders.LoadOrStore(id, order); isKnown {
-		return s.untilDecided(ctx, order)
+	// What was begun is only queried, with the amount that is stored: this one may be another.
+	if known, isKnown := s.orders.LoadOrStore(id, order); isKnown {
+		if stored, _ := known.(url.Values); stored.Encode() == order.Encode() {
+			return s.untilDecided(ctx, stored)
+		}
+		return countersign.Response{Next: countersign.AskSupport, Row: "another amount"}
 	}
 	form.Set("server_callback_url", s.url+"/callback")
 	sent := s.client.Pay(ctx, "v4/transfer", form)

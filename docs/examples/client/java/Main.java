@@ -48,8 +48,11 @@ public class Main {
         String id = form.getOrDefault("client_orderid", "");
         String amount = form.getOrDefault("amount", ""), currency = form.getOrDefault("currency", "");
         var order = Map.of("client_orderid", id, "amount", amount, "currency", currency);
-        // What was begun is only queried, and paid only if it has this amount.
-        if (orders.putIfAbsent(id, order) != null) return untilDecided(order);
+        // What was begun is only queried, with the amount that is stored: this one may be another.
+        var stored = orders.putIfAbsent(id, order);
+        if (stored != null && !stored.equals(order))
+            return Response.none("not-sent", null).with("another amount", Next.ASK_SUPPORT);
+        if (stored != null) return untilDecided(stored);
         form.put("server_callback_url", url() + "/callback");
         Response sent = countersign.pay("v4/transfer", form);
         if (Set.of(Next.SEND_AGAIN, Next.FIX).contains(sent.next())) orders.remove(id);

@@ -17,8 +17,10 @@ const callbackUrl = () => `http://127.0.0.1:${server.address().port}/callback`;
 async function pay(form) {
   const { client_orderid, amount, currency } = form;
   const order = { client_orderid, amount, currency };
-  // What was begun is only queried, and paid only if it has this amount.
-  if (orders.has(client_orderid)) return untilDecided(order);
+  // What was begun is only queried, with the amount that is stored: this one may be another.
+  const stored = orders.get(client_orderid);
+  const isSame = stored?.amount === amount && stored?.currency === currency;
+  if (stored) return isSame ? untilDecided(stored) : { next: 'ask-support', row: 'another amount' };
   orders.set(client_orderid, order);
   const sent = await countersign.pay('v4/transfer', { ...form, server_callback_url: callbackUrl() });
   if (['send-again', 'fix'].includes(sent.next)) orders.delete(client_orderid);

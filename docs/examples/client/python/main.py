@@ -39,9 +39,10 @@ class Shop(BaseHTTPRequestHandler):
         """A real shop stores the order, and when it was sent, before this."""
         order = {name: form.get(name, "") for name in ("client_orderid", "amount", "currency")}
         client_orderid = order["client_orderid"]
-        # What was begun is only queried, and paid only if it has this amount.
-        if orders.setdefault(client_orderid, order) is not order:
-            return self.until_decided(order)
+        # What was begun is only queried, with the amount that is stored: this one may be another.
+        stored = orders.setdefault(client_orderid, order)
+        if stored is not order:
+            return self.until_decided(stored) if stored == order else Response(next="ask-support", row="another amount")
         sent = countersign.pay("v4/transfer", {**form, "server_callback_url": self.callback_url()})
         if sent.next in ("send-again", "fix"):
             del orders[client_orderid]
