@@ -84,7 +84,11 @@ async function respond({ method, url }, body) {
 }
 
 const server = createServer(async (request, response) => {
-  const [status, said] = await respond(request, await text(request));
-  response.writeHead(status).end(said);
+  try {
+    const [status, said] = await respond(request, await text(request));
+    response.writeHead(status).end(said);
+  } catch {
+    response.writeHead(500).end(); // such as to a request that broke off: the shop goes on
+  }
 });
 server.listen(Number(port), '127.0.0.1', () => console.log(`http://127.0.0.1:${server.address().port}`));
