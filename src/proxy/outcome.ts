@@ -1,19 +1,13 @@
 import { errorTable, type Outcome, ProxyError } from '../errors.ts';
 import type { RequestRecord } from '../request-context.ts';
 
-/**
- * What to do if a request may have reached the gateway. Also sent in a header: ASCII without quotation marks and
- * backslashes (RFC 9651 section 3.3.3).
- */
-export function unknownOutcomeAdvice(readOnly = false): string {
-  return readOnly
-    ? 'A query changes nothing, so it is safe to query again.'
-    : 'The request may have been processed. Query the order status by order ID; do not send it again.';
-}
+/** Also sent in a header: ASCII without quotation marks and backslashes (RFC 9651 section 3.3.3). */
+export const unknownPaymentAdvice =
+  'The request may have been processed. Query the order status by order ID; do not send it again.';
+export const unknownQueryAdvice = 'A query changes nothing, so it is safe to query again.';
+export const notSentAdvice = 'Nothing was sent; it is safe to send the request again.';
 
 type Attempted = Pick<RequestRecord, 'writtenAttempts' | 'firstRequestId' | 'readOnly'>;
-
-export const notSentAdvice = 'Nothing was sent; it is safe to send the request again.';
 
 /**
  * The outcome of a request for which no gateway response is forwarded, over all attempts: `not-sent` only if no byte
@@ -29,9 +23,10 @@ export function withTrueOutcome(error: ProxyError, record: Attempted): ProxyErro
   if (outcome === error.outcome) return error;
   // Its own detail and Retry-After are left out, since both may say the contrary.
   const { title } = errorTable[error.reason];
+  const advice = record.readOnly ? unknownQueryAdvice : unknownPaymentAdvice;
   const detail =
     outcome === 'not-sent'
       ? `${title}. ${notSentAdvice}`
-      : `${title}, but an attempt may have reached the gateway. ${unknownOutcomeAdvice(record.readOnly)}`;
+      : `${title}, but an attempt may have reached the gateway. ${advice}`;
   return new ProxyError(error.reason, detail, { outcome });
 }

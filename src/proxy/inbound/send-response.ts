@@ -11,7 +11,7 @@ import { AcceptedTypes } from '../../util/accept.ts';
 import type { CallbackVerdict } from '../callback-verifier.ts';
 import { UpstreamError } from '../outbound/upstream-error.ts';
 import type { GatewayResponse } from '../outbound/upstream-request.ts';
-import { unknownOutcomeAdvice } from '../outcome.ts';
+import { unknownPaymentAdvice } from '../outcome.ts';
 import { endResponse, hasEnded } from './connection.ts';
 
 /** Statuses of requests that were not meant for this proxy. The connection ends with the response. */
@@ -107,7 +107,7 @@ function sendBody(response: Response, status: number, head: OutgoingHttpHeaders,
 function proxyStatus(gatewayStatus: number, readOnly: boolean): string {
   const received = `countersign; received-status=${gatewayStatus}`;
   const uncertain = isPaymentServerError({ readOnly, outcome: 'answered', gatewayStatus });
-  return uncertain ? `${received}; details="${unknownOutcomeAdvice()}"` : received;
+  return uncertain ? `${received}; details="${unknownPaymentAdvice}"` : received;
 }
 
 function forwardHeaders(

@@ -10,7 +10,7 @@ import type { RequestRecord } from '../../request-context.ts';
 import { inSpan } from '../../trace.ts';
 import { isoTime, type MonotonicClock, type WallClock } from '../../util/clock.ts';
 import { SlotList } from '../../util/slot-list.ts';
-import { outcomeWithoutResponse, unknownOutcomeAdvice } from '../outcome.ts';
+import { outcomeWithoutResponse, unknownPaymentAdvice } from '../outcome.ts';
 import type { ValidatedRequest } from './signed-request.ts';
 import type { GatewayResponse } from './upstream-request.ts';
 
@@ -122,7 +122,7 @@ function orderIdOf({ orderId: ownName }: Operation, form: Payment['form']): stri
 /** @param first absent if what is stored cannot be read: whoever stored it may have sent the payment */
 function repeated(first: Claim | undefined, record: RequestRecord): ProxyError {
   record.firstRequestId = first?.requestId ?? 'unknown';
-  return new ProxyError('duplicate-payment', `${describe(first)} ${unknownOutcomeAdvice()}`);
+  return new ProxyError('duplicate-payment', `${describe(first)} ${unknownPaymentAdvice}`);
 }
 
 function reused(first: Claim): ProxyError {

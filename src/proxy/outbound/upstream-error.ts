@@ -1,7 +1,7 @@
 import { errorCode, ProxyError, type Reason } from '../../errors.ts';
 import type { Destination } from '../../gateway/router.ts';
 import { ConnectionError, type NetworkFailure } from '../../net/network-failure.ts';
-import { notSentAdvice, unknownOutcomeAdvice } from '../outcome.ts';
+import { notSentAdvice, unknownPaymentAdvice, unknownQueryAdvice } from '../outcome.ts';
 
 /** What is known of a failed connection. */
 export interface Cause {
@@ -64,7 +64,7 @@ const unreachableTexts: Readonly<Record<NetworkFailure, string>> = {
 
 /** The error for a client whose request got no usable gateway response. */
 export function proxyErrorFor(failure: UpstreamError, { settings, operation }: Destination): ProxyError {
-  const advice = unknownOutcomeAdvice(operation.readOnly);
+  const advice = operation.readOnly ? unknownQueryAdvice : unknownPaymentAdvice;
   const details = {
     'gateway-unreachable': `${unreachableTexts[failure.unreachable ?? 'other']}${noteOf(failure)}. ${notSentAdvice}`,
     'gateway-timeout': `No complete response within ${settings.timeouts.request / 1000} s. ${advice}`,
