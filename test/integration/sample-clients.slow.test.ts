@@ -1,6 +1,8 @@
 import { createHash } from 'node:crypto';
+import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import { connect } from 'node:net';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, beforeEach, expect, it } from '@jest/globals';
@@ -93,8 +95,8 @@ const unclear: Readonly<Record<string, Respond>> = {
   },
   'long-wait': ofGateway(503, {}, { 'Retry-After': '9'.repeat(5_000) }),
   duplicate: own(409, 'duplicate-payment', 'unknown'),
-  timeout: own(504, 'gateway-timeout', 'unknown'),
   'not-made': ofGateway(200, { type: 'error', 'error-message': 'Failed' }),
+  'two-numbers': ofGateway(200, { 'serial-number': ['1', '2'], 'pay-order-id': ['7', '8'] }),
   'not-created': ofGateway(200, { type: 'validation-error', 'error-message': 'Duplicate order ID' }),
 };
 const inOneSecond = { 'Retry-After': '1' };
@@ -108,22 +110,20 @@ const toPayments: Readonly<Record<string, readonly [Respond, decision: string]>>
   invalid: [own(400, 'parameter-invalid', 'not-sent'), 'fix: not sent parameter-invalid Wrong: "a\\b".'],
 };
 const ofA = (stage: string | string[]) => ({ 'transaction-type': stage });
-const inThreeSeconds = { 'Retry-After': '3' };
+const ofAnotherRefund = { ...ofA('refund'), 'by-request-sn': 'other' };
 /** The first response to a query, and what the shop decides. The next one says that it is declined. */
 const toQueries: Readonly<Record<string, readonly [Respond, decision: string]>> = {
   page: [page, 'not-paid: declined 7'],
   'crossed-status': [statusOf('approved', crossed), 'not-paid: declined 7'],
   'two-statuses': [ofGateway(200, { status: ['approved', 'declined'] }), 'not-paid: declined 7'],
   'two-stages': [statusOf('approved', {}, ofA(['sale', 'chargeback'])), 'not-paid: declined 7'],
-  busy: [own(503, 'overloaded', 'not-sent', inThreeSeconds), 'not-paid: declined 7'],
-  'limited-query': [own(429, 'caller-limit', 'not-sent', inThreeSeconds), 'not-paid: declined 7'],
+  busy: [own(503, 'overloaded', 'not-sent', { 'Retry-After': '3' }), 'not-paid: declined 7'],
   'declined-refund': [statusOf('declined', {}, ofA('reversal')), 'not-refunded: not refunded 7'],
-  'refunded-since': [statusOf('approved', {}, ofA('refund')), 'refunded: refunded 7'],
+  'another-refund': [statusOf('approved', {}, ofAnotherRefund), 'refunded: refunded 7'],
   'charged-back': [statusOf('approved', {}, ofA('chargeback')), 'ask-support: later stage 7'],
   'another-amount': [statusOf('approved', {}, { amount: '1.25' }), 'ask-support: another amount 7'],
   'another-currency': [statusOf('approved', {}, { currency: 'USD' }), 'ask-support: another amount 7'],
   'no-amount': [ofGateway(200, { status: 'approved' }), 'ask-support: another amount'],
-  'in-progress': [statusOf('processing'), 'not-paid: declined 7'],
   'two-orders': [statusOf('error', {}, { 'error-code': '124' }), 'ask-support: ambiguous 7'],
   'its-product': [statusOf('error'), 'ask-support: in error 7'],
 };
@@ -132,10 +132,9 @@ const verdict =
   (response) => {
     response.writeHead(200, { 'Content-Type': 'application/json' }).end(JSON.stringify({ result }));
   };
+/** Others are verified. */
 const toCallbacks: Readonly<Record<string, Respond>> = {
   'key-missing': verdict('key-missing'),
-  // A query of this order gets no response at first.
-  busy: verdict('verified'),
   unavailable: own(503, 'key-source-unavailable', 'not-sent'),
   page,
 };
@@ -146,17 +145,23 @@ class StrangeCountersign {
   readonly requests: { path: string; body: string; id: string; at: number }[] = [];
   readonly server = createServer((request, response) => void this.#respond(request, response));
 
+  /** The orders of payments, one for each time. */
+  sent(): string[] {
+    return this.requests.flatMap(({ path, id }) => (path.includes('/transfer/') ? [id] : [])).toSorted();
+  }
+
   async #respond(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const { url: path = '' } = request;
     const body = await text(request);
     const id = new URLSearchParams(body).get('client_orderid') ?? '';
     const isQuery = path.startsWith('/live/pay/api/v4/status/');
-    const isQueried = this.requests.some((other) => other.id === id && other.path === path);
+    const isQueried =
+      id in toQueries && this.requests.some((other) => other.id === id && other.path === path);
     this.requests.push({ path, body, id, at: performance.now() });
     const [payment = started] = toPayments[id] ?? [];
     const [query = statusOf('approved')] = toQueries[id] ?? [];
-    const callback = toCallbacks[id];
-    if (path.startsWith('/live/pay/verify-callback/')) callback?.(response);
+    const callback = toCallbacks[id] ?? verdict('verified');
+    if (path.startsWith('/live/pay/verify-callback/')) callback(response);
     else if (isQuery) (isQueried ? statusOf('declined') : query)(response);
     else payment(response);
   }
@@ -209,33 +214,16 @@ for (const [name, language] of Object.entries(languages)) {
       );
       expect(decided).toEqual(Object.fromEntries(expected));
       expect((await idsAt('transfer')).toSorted()).toEqual(Object.keys(rows).toSorted());
-
-      const elsewhere = await shops.start(`${demo.proxyUrl}/nowhere/gw`, 0);
-      expect(await pay(elsewhere, 'order-8')).toMatch(/^fix: not sent unknown-route /);
     }, 120_000);
 
-    it('says at once why an order is not created, and leaves it to a person if no query finds it', async () => {
-      const shop = await shops.start(api, 3);
-      const decision = shop.post('/pay', { client_orderid: 'mistyped', amount: '-5', currency: 'EUR' });
-      await until(() => shop.printed.length === 1);
-      expect(shop.printed).toEqual(['"amount must be a positive number such as 12.50"']);
-      expect((await idsAt('order-status')).length).toBeLessThanOrEqual(1);
-      expect(await decision).toMatch(/^ask-support: not found /);
-      expect(await idsAt('transfer')).toEqual(['mistyped']);
-    }, 120_000);
-
-    it.each(['http://127.0.0.1:1/sandbox/gw', 'http://countersign.invalid/sandbox/gw'])(
-      'knows that nothing was sent without a connection to %s',
-      async (nowhere) => {
+    it('knows that nothing was sent without a connection', async () => {
+      for (const nowhere of ['http://127.0.0.1:1/sandbox/gw', 'http://countersign.invalid/sandbox/gw'])
         expect(await pay(await shops.start(nowhere, 600), 'order-8')).toMatch(/^send-again: not sent /);
-      },
-      120_000,
-    );
+    }, 120_000);
 
     it('pays, has the callback verified, queries, and refunds one at a time', async () => {
       const shop = await shops.start(api, 30);
-      const [decision, orderid = ''] = /^paid: approved (\d+)$/.exec(await pay(shop, 'order-1')) ?? [];
-      expect(decision).toBeDefined();
+      const [, orderid = ''] = /^paid: approved (\d+)$/.exec(await pay(shop, 'order-1')) ?? [];
       await until(() => shop.printed.includes('verified: "order-1" is paid: approved'), 'the callback');
       const refund = { client_orderid: 'order-1', orderid, amount: '0.94', currency: 'EUR' };
       expect(await shop.post('/refund', refund)).toBe(`refunded: refunded ${orderid}`);
@@ -246,7 +234,6 @@ for (const [name, language] of Object.entries(languages)) {
       await get(`${shop.url}/callback?${callbackOf('approved', orderid, 'order-1')}`);
       await until(() => shop.printed.length === 4);
       expect(shop.printed.filter((line) => line === 'settled: "order-1" is paid')).toHaveLength(1);
-      expect(shop.printed.at(-1)).toBe(refunded);
       const again = await shop.post('/refund', { ...refund, cvv2: '101' });
       expect(again).toMatch(new RegExp(`^not-refunded: not refunded ${orderid} `));
 
@@ -259,22 +246,6 @@ for (const [name, language] of Object.entries(languages)) {
       expect(queries.every((of) => 'orderid' in of === 'by-request-sn' in of)).toBe(true);
     }, 120_000);
 
-    it('sends an order again only if it was not processed, and sees if it was after all', async () => {
-      const shop = await shops.start(api, 30);
-      expect(await Promise.all([pay(shop, 'order-1'), pay(shop, 'order-1')])).toEqual([
-        expect.stringMatching(/^paid: approved /),
-        expect.stringMatching(/^paid: approved /),
-      ]);
-      const other = { client_orderid: 'order-1', amount: '13', currency: 'EUR' };
-      expect(await shop.post('/pay', other)).toMatch(/^ask-support: another amount$/);
-
-      await addFault({ client_orderid: 'order-2', fault: 'status-403', times: 1 });
-      expect(await pay(shop, 'order-2')).toMatch(/^fix: rejected/);
-      await post(`${api}/api/v4/transfer/1234`, 'client_orderid=order-2&amount=12.50&currency=EUR');
-      expect(await pay(shop, 'order-2')).toMatch(/^ask-support: ambiguous/);
-      expect(await idsAt('transfer')).toEqual(['order-1', 'order-2', 'order-2', 'order-2']);
-    }, 120_000);
-
     it('acts on the status, not on a verified callback; ignores a forged one', async () => {
       const shop = await shops.start(api, 0);
       const callback = async (query: string) => (await get(`${shop.url}/callback?${query}`)).status;
@@ -282,26 +253,19 @@ for (const [name, language] of Object.entries(languages)) {
       // A redirect. An order that was approved once is declined now.
       const redirect = callbackOf('approved', '900002', 'invoice-2');
       expect((await post(`${shop.url}/callback`, redirect)).status).toBe(200);
-      expect(await idsAt('order-status')).toEqual(['invoice-2']);
       expect(await callback(callbackOf('declined', '900001', 'invoice-1'))).toBe(200);
       const genuine = callbackOf('declined', '900003', 'invoice-3');
       expect(await callback(genuine.replace('declined', 'approved'))).toBe(403);
-      expect(await callback(genuine.replace('900003', '900004'))).toBe(403);
-      expect(await callback(genuine.slice(0, genuine.indexOf('&control')))).toBe(400);
-      expect(await callback(`${genuine}&status=approved`)).toBe(400);
       expect(await callback('')).toBe(400);
       const queried = await idsAt('order-status');
       // A shop of another test may still get its callbacks.
       expect(queried.filter((id) => id.startsWith('invoice'))).toEqual(['invoice-2', 'invoice-1']);
-      await until(() => shop.printed.length === 7);
+      await until(() => shop.printed.length === 4);
       expect(shop.printed).toEqual([
         'verified: "invoice-2" is not-paid: declined',
         // The shop has no amount of it.
         'verified: "invoice-1" is ask-support: another amount',
         'not-verified',
-        'not-verified',
-        'invalid',
-        'invalid',
         'invalid',
       ]);
     }, 120_000);
@@ -311,13 +275,37 @@ for (const [name, language] of Object.entries(languages)) {
       const cases = { ...toPayments, ...toQueries };
       const expected = Object.entries(cases).map(([id, [, decision]]) => [id, decision] as const);
       expect(await decide(shop, Object.keys(cases))).toEqual(Object.fromEntries(expected));
-      const sent = strange.requests.filter(({ path }) => path.includes('/transfer/')).map(({ id }) => id);
-      expect(sent.toSorted()).toEqual(Object.keys(cases).toSorted());
-      for (const busy of ['busy', 'limited-query']) {
-        const requests = strange.requests.filter(({ id }) => id === busy);
-        const [, first = 0, second = 0] = requests.map(({ at }) => at);
-        expect(second - first).toBeGreaterThan(2_900);
-      }
+      expect(strange.sent()).toEqual(Object.keys(cases).toSorted());
+      // At once why there is no order.
+      const notMade = () => shop.printed.filter((line) => /Failed|"not-made"/.test(line));
+      await until(() => notMade().length === 2);
+      expect(notMade()).toEqual(['"Failed"', 'settled: "not-made" is paid']);
+      const requests = strange.requests.filter(({ id }) => id === 'busy');
+      const [, first = 0, second = 0] = requests.map(({ at }) => at);
+      expect(second - first).toBeGreaterThan(2_900);
+    }, 120_000);
+
+    it('sends what is stored again only if it was not processed, also after a request that broke off', async () => {
+      const shop = await shops.start(`http://127.0.0.1:${listening.port}/live/pay`, 30);
+      const broken = connect(Number(new URL(shop.url).port), '127.0.0.1').resume();
+      broken.end('POST / HTTP/1.1\r\nHost: shop\r\nContent-Length: 9\r\n\r\nx');
+      await once(broken, 'close');
+      await decide(shop, ['another-amount', 'gateway-401', 'limited', 'reused']);
+      for (const id of ['reused', 'gateway-401']) await get(`${shop.url}/callback?client_orderid=${id}`);
+      const other = { client_orderid: 'another-amount', amount: '1.25', currency: 'EUR' };
+      const reused = 'ask-support: order ID reused';
+      expect(await shop.post('/pay', other)).toBe(reused);
+      const again = ['reused', 'gateway-401', 'limited', 'a', 'a'].map((id) => pay(shop, id));
+      const [limited, paid] = ['send-again: not sent caller-limit', 'paid: approved 7'];
+      expect(await Promise.all(again)).toEqual([reused, paid, limited, paid, paid]);
+      expect(strange.sent()).toEqual(['a', 'another-amount', 'gateway-401', 'limited', 'limited', 'reused']);
+      await until(() => shop.printed.length === 4);
+      expect(shop.printed.toSorted()).toEqual([
+        'settled: "a" is paid',
+        'settled: "gateway-401" is paid',
+        'verified: "gateway-401" is paid: approved',
+        'verified: "reused" is ask-support: another amount',
+      ]);
     }, 120_000);
 
     it('takes no status of a payment for that of a refund', async () => {
@@ -325,10 +313,14 @@ for (const [name, language] of Object.entries(languages)) {
       const decisions = {
         approved: 'ask-support: another stage 7',
         page: 'ask-support: another stage 7',
-        'refunded-since': 'refunded: refunded 7',
+        'another-refund': 'ask-support: another stage 7',
+        'declined-refund': 'not-refunded: not refunded 7',
+        'two-numbers': 'ask-support: may be processed',
       };
       for (const [client_orderid, decision] of Object.entries(decisions))
-        expect(await shop.post('/refund', { client_orderid, orderid: '7' })).toBe(decision);
+        expect(await shop.post('/refund', { client_orderid, orderid: '7' })).toMatch(
+          new RegExp(`^${decision}`),
+        );
     }, 120_000);
 
     it('hands on a callback unchanged, and lets the gateway repeat what cannot be verified now', async () => {

@@ -20,16 +20,20 @@ import (
 )
 
 type shop struct {
-	client   *countersign.Client
-	url      string
-	patience time.Duration
-	orders   sync.Map
-	settled  sync.Map
-	refunds  sync.Map // those that are not decided, with the serial number of each, by order
+	client      *countersign.Client
+	url         string
+	patience    time.Duration
+	orders      sync.Map
+	settled     sync.Map
+	refunds     sync.Map // those that are not decided, with the serial number of each, by order
+	unprocessed sync.Map // what to do about those that were not processed
 }
 
-// What is stored of an order.
+// An order of the shop. One that is for a person is none: the payment of its ID is another.
 func (s *shop) stored(id string) url.Values {
+	if next, _ := s.unprocessed.Load(id); next == countersign.AskSupport {
+		return nil
+	}
 	order, _ := s.orders.Load(id)
 	values, _ := order.(url.Values)
 	return values
@@ -39,19 +43,20 @@ func (s *shop) stored(id string) url.Values {
 func (s *shop) pay(ctx context.Context, form url.Values) countersign.Response {
 	id := form.Get("client_orderid")
 	order := url.Values{"client_orderid": {id}, "amount": form["amount"], "currency": form["currency"]}
-	// What was begun is only queried, with the amount that is stored: this one may be another.
-	if known, isKnown := s.orders.LoadOrStore(id, order); isKnown {
-		if stored, _ := known.(url.Values); stored.Encode() == order.Encode() {
-			return s.untilDecided(ctx, stored)
+	if _, isKnown := s.orders.LoadOrStore(id, order); isKnown {
+		if s.stored(id).Encode() != order.Encode() {
+			return countersign.Response{Next: countersign.AskSupport, Row: "order ID reused"}
 		}
-		return countersign.Response{Next: countersign.AskSupport, Row: "another amount"}
+		// What was begun is only queried. What was not processed is sent again, unless a callback has settled it.
+		_, isSettled := s.settled.Load(id)
+		if _, isUnprocessed := s.unprocessed.LoadAndDelete(id); isSettled || !isUnprocessed {
+			return s.untilDecided(ctx, order)
+		}
 	}
 	form.Set("server_callback_url", s.url+"/callback")
 	sent := s.client.Pay(ctx, "v4/transfer", form)
-	if sent.Next == countersign.SendAgain || sent.Next == countersign.Fix {
-		s.orders.Delete(id)
-	}
 	if sent.Next != countersign.Query {
+		s.unprocessed.Store(id, sent.Next)
 		return sent
 	}
 	// A real shop shows it to the payer. It does not prove that there is no order.
@@ -78,7 +83,7 @@ func (s *shop) settle(id string, found countersign.Response) {
 	}
 }
 
-// One at a time of an order, since a refund that is posted twice is made twice. A real shop stores it before.
+// One at a time of an order. A real shop gives each refund an ID of its own, stores it, and sends one ID once.
 func (s *shop) refund(ctx context.Context, form url.Values) countersign.Response {
 	id := form.Get("client_orderid")
 	if _, isKnown := s.refunds.LoadOrStore(id, ""); isKnown {
@@ -87,7 +92,8 @@ func (s *shop) refund(ctx context.Context, form url.Values) countersign.Response
 	form.Set("server_callback_url", s.url+"/callback")
 	store := func(serialNumber string) { s.refunds.Store(id, serialNumber) }
 	found := s.client.Refund(ctx, form, store, s.patience)
-	if found.Next != countersign.AskSupport {
+	switch found.Next {
+	case countersign.Refunded, countersign.NotRefunded, countersign.SendAgain, countersign.Fix:
 		s.refunds.Delete(id)
 	}
 	return found

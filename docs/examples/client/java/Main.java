@@ -28,6 +28,8 @@ public class Main {
     private final HttpServer server;
     private final Map<String, Map<String, String>> orders = new ConcurrentHashMap<>();
     private final Map<String, Next> settled = new ConcurrentHashMap<>();
+    /** What to do about those that were not processed. */
+    private final Map<String, Next> unprocessed = new ConcurrentHashMap<>();
     /** Those that are not decided, with the serial number of each, by order. */
     private final Map<String, String> refunds = new ConcurrentHashMap<>();
 
@@ -43,20 +45,27 @@ public class Main {
         return "http://127.0.0.1:" + server.getAddress().getPort();
     }
 
+    /** An order of the shop. One that is for a person is none: the payment of its ID is another. */
+    private Map<String, String> stored(String id) {
+        return unprocessed.get(id) == Next.ASK_SUPPORT ? Map.of() : orders.getOrDefault(id, Map.of());
+    }
+
     /** A real shop stores the order, and when it was sent, before this. */
     Response pay(Map<String, String> form) throws InterruptedException {
         String id = form.getOrDefault("client_orderid", "");
         String amount = form.getOrDefault("amount", ""), currency = form.getOrDefault("currency", "");
         var order = Map.of("client_orderid", id, "amount", amount, "currency", currency);
-        // What was begun is only queried, with the amount that is stored: this one may be another.
-        var stored = orders.putIfAbsent(id, order);
-        if (stored != null && !stored.equals(order))
-            return Response.none("not-sent", null).with("another amount", Next.ASK_SUPPORT);
-        if (stored != null) return untilDecided(stored);
+        boolean isKnown = orders.putIfAbsent(id, order) != null;
+        if (isKnown && !stored(id).equals(order))
+            return Response.none("not-sent", null).with("order ID reused", Next.ASK_SUPPORT);
+        // What was begun is only queried. What was not processed is sent again, unless a callback has settled it.
+        if (isKnown && (settled.containsKey(id) || unprocessed.remove(id) == null)) return untilDecided(order);
         form.put("server_callback_url", url() + "/callback");
         Response sent = countersign.pay("v4/transfer", form);
-        if (Set.of(Next.SEND_AGAIN, Next.FIX).contains(sent.next())) orders.remove(id);
-        if (sent.next() != Next.QUERY) return sent;
+        if (sent.next() != Next.QUERY) {
+            unprocessed.put(id, sent.next());
+            return sent;
+        }
         // A real shop shows it to the payer. It does not prove that there is no order.
         String message = sent.field("error-message");
         if (!message.isEmpty()) System.out.println(printable(message));
@@ -74,30 +83,31 @@ public class Main {
      * no key for that: a refund has the one of its payment.
      */
     private void settle(String id, Response found) {
-        boolean isFinal = orders.containsKey(id) && Set.of(Next.PAID, Next.NOT_PAID).contains(found.next());
+        boolean isFinal = !stored(id).isEmpty() && Set.of(Next.PAID, Next.NOT_PAID).contains(found.next());
         if (isFinal && settled.putIfAbsent(id, found.next()) == null)
             System.out.printf("settled: %s is %s%n", printable(id), found.next());
     }
 
-    /** One at a time of an order, since a refund that is posted twice is made twice. A real shop stores it before. */
+    /** One at a time of an order. A real shop gives each refund an ID of its own, stores it, and sends one ID once. */
     Response refund(Map<String, String> form) throws InterruptedException {
         String id = form.getOrDefault("client_orderid", "");
         if (refunds.putIfAbsent(id, "") != null)
             return Response.none("not-sent", null).with("a refund is not decided", Next.ASK_SUPPORT);
         form.put("server_callback_url", url() + "/callback");
         Response found = countersign.refund(form, serialNumber -> refunds.put(id, serialNumber), patience);
-        if (found.next() != Next.ASK_SUPPORT) refunds.remove(id);
+        var isDecided = Set.of(Next.REFUNDED, Next.NOT_REFUNDED, Next.SEND_AGAIN, Next.FIX).contains(found.next());
+        if (isDecided) refunds.remove(id);
         return found;
     }
 
     void callback(HttpExchange exchange, String received) throws IOException, InterruptedException {
-        var found = countersign.callback(received, id -> orders.getOrDefault(id, Map.of()));
+        var found = countersign.callback(received, this::stored);
         if (found.found() == null) System.out.println(found.result());
         else report(found, found.found());
         exchange.sendResponseHeaders(found.respondWith(), -1);
         // The gateway does not repeat what it got 200 for. Of an order that is not the shop's, anyone can send one.
         boolean isUndecided = found.respondWith() == 200 && found.found().next() == Next.QUERY;
-        if (isUndecided && orders.containsKey(found.order().get("client_orderid")))
+        if (isUndecided && !stored(found.order().get("client_orderid")).isEmpty())
             report(found, untilDecided(found.order()));
     }
 

@@ -61,9 +61,11 @@ const unconnected = ['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN'];
 /** Seconds; longer than Countersign waits for the gateway. */
 const timeout = 35;
 
-/** Why what a query says is left to a person. A refund has no status of a payment, and 12.5 is 12.50. */
+/** Why what a query says is left to a person. A refund has no status of a payment, or of another refund. 12.5 is 12.50. */
 function doubtOf(order, { next, fields }) {
-  if (order['by-request-sn']) return ['paid', 'not-paid'].includes(next) && 'another stage';
+  const serialNumber = order['by-request-sn'];
+  const isEchoed = (fields['by-request-sn'] ?? serialNumber) === serialNumber;
+  if (serialNumber) return (['paid', 'not-paid'].includes(next) || !isEchoed) && 'another stage';
   const { amount, currency } = order;
   const isOrdered = amount && currency && Number(amount) === Number(fields.amount) && currency === fields.currency;
   return next === 'paid' && !isOrdered && 'another amount';
@@ -106,7 +108,7 @@ export class Countersign {
     const sent = await this.pay('v2/return', form);
     const serialNumber = sent.fields['serial-number'];
     if (sent.next !== 'query') return sent;
-    if (!serialNumber) return { ...sent, next: 'ask-support' };
+    if (!serialNumber || typeof serialNumber !== 'string') return { ...sent, next: 'ask-support' };
     await store(serialNumber);
     const { client_orderid, orderid } = form;
     return this.untilDecided({ client_orderid, orderid, 'by-request-sn': serialNumber }, seconds);

@@ -9,22 +9,32 @@ const [url, port = '0', seconds = '900'] = process.argv.slice(2);
 // Those of the demo.
 const countersign = new Countersign(url, { login: 'acme', endpoint: '1234' });
 const orders = new Map();
+/** What to do about those that were not processed. */
+const unprocessed = new Map();
 /** Those that are not decided, with the serial number of each, by order. */
 const refunds = new Map();
 const callbackUrl = () => `http://127.0.0.1:${server.address().port}/callback`;
+
+/** An order of the shop. One that is for a person is none: the payment of its ID is another. */
+const stored = (id) => (unprocessed.get(id) === 'ask-support' ? undefined : orders.get(id));
 
 /** A real shop stores the order, and when it was sent, before this. */
 async function pay(form) {
   const { client_orderid, amount, currency } = form;
   const order = { client_orderid, amount, currency };
-  // What was begun is only queried, with the amount that is stored: this one may be another.
-  const stored = orders.get(client_orderid);
-  const isSame = stored?.amount === amount && stored?.currency === currency;
-  if (stored) return isSame ? untilDecided(stored) : { next: 'ask-support', row: 'another amount' };
+  if (orders.has(client_orderid)) {
+    const known = stored(client_orderid);
+    if (!known || known.amount !== amount || known.currency !== currency)
+      return { next: 'ask-support', row: 'order ID reused' };
+    // What was begun is only queried. What was not processed is sent again, unless a callback has settled it.
+    if (known.settled || !unprocessed.delete(client_orderid)) return untilDecided(order);
+  }
   orders.set(client_orderid, order);
   const sent = await countersign.pay('v4/transfer', { ...form, server_callback_url: callbackUrl() });
-  if (['send-again', 'fix'].includes(sent.next)) orders.delete(client_orderid);
-  if (sent.next !== 'query') return sent;
+  if (sent.next !== 'query') {
+    unprocessed.set(client_orderid, sent.next);
+    return sent;
+  }
   // A real shop shows it to the payer. It does not prove that there is no order.
   const message = sent.fields['error-message'];
   if (message) console.log(JSON.stringify(message));
@@ -42,25 +52,25 @@ async function untilDecided(order) {
  * key for that: a refund has the one of its payment.
  */
 function settle({ client_orderid }, { next }) {
-  const order = orders.get(client_orderid);
+  const order = stored(client_orderid);
   if (!order || order.settled || !['paid', 'not-paid'].includes(next)) return;
   order.settled = next;
   console.log(`settled: ${JSON.stringify(client_orderid)} is ${next}`);
 }
 
-/** One at a time of an order, since a refund that is posted twice is made twice. A real shop stores it before. */
+/** One at a time of an order. A real shop gives each refund an ID of its own, stores it, and sends one ID once. */
 async function refund(form) {
   const { client_orderid } = form;
   if (refunds.has(client_orderid)) return { next: 'ask-support', row: 'a refund is not decided' };
   refunds.set(client_orderid, form);
   const store = (serialNumber) => refunds.set(client_orderid, { ...form, 'by-request-sn': serialNumber });
   const found = await countersign.refund({ ...form, server_callback_url: callbackUrl() }, store, Number(seconds));
-  if (found.next !== 'ask-support') refunds.delete(client_orderid);
+  if (['refunded', 'not-refunded', 'send-again', 'fix'].includes(found.next)) refunds.delete(client_orderid);
   return found;
 }
 
 async function callback(received) {
-  const { result, respondWith, order, found } = await countersign.callback(received, (id) => orders.get(id));
+  const { result, respondWith, order, found } = await countersign.callback(received, stored);
   const report = (found) => {
     console.log(`${result}: ${JSON.stringify(order.client_orderid)} is ${found.next}: ${found.row}`);
     settle(order, found);
@@ -68,7 +78,7 @@ async function callback(received) {
   if (found) report(found);
   else console.log(result);
   // The gateway does not repeat what it got 200 for. Of an order that is not the shop's, anyone can send one.
-  if (respondWith === 200 && found.next === 'query' && orders.has(order.client_orderid))
+  if (respondWith === 200 && found.next === 'query' && stored(order.client_orderid))
     void untilDecided(order).then(report);
   return [respondWith, ''];
 }

@@ -110,7 +110,7 @@ class Countersign:
         serial_number = sent.fields.get("serial-number")
         if sent.next != "query":
             return sent
-        if not serial_number:
+        if not serial_number or not isinstance(serial_number, str):
             return replace(sent, next="ask-support")
         store(serial_number)
         ids = {name: form.get(name, "") for name in ("client_orderid", "orderid")}
@@ -216,9 +216,10 @@ def _is_refund(response: Response) -> bool:
 
 
 def _doubt(order: Mapping, found: Response) -> str | None:
-    """Why what a query says is left to a person. A refund has no status of a payment."""
-    if order.get("by-request-sn"):
-        return "another stage" if found.next in ("paid", "not-paid") else None
+    """Why what a query says is left to a person. A refund has no status of a payment, or of another refund."""
+    if serial_number := order.get("by-request-sn"):
+        is_echoed = found.fields.get("by-request-sn", serial_number) == serial_number
+        return "another stage" if found.next in ("paid", "not-paid") or not is_echoed else None
     return "another amount" if found.next == "paid" and not _has_amount(order, found.fields) else None
 
 

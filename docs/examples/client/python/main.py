@@ -31,7 +31,7 @@ class Shop(BaseHTTPRequestHandler):
         elif command:
             found = command(dict(urllib.parse.parse_qsl(body)))
             about = [f"{found.next}: {found.row}", found.order_id or found.reason, found.message]
-            self.respond(200, " ".join(filter(None, about)) + "\n")
+            self.respond(200, " ".join(map(str, filter(None, about))) + "\n")
         else:
             self.respond(404)
 
@@ -39,14 +39,15 @@ class Shop(BaseHTTPRequestHandler):
         """A real shop stores the order, and when it was sent, before this."""
         order = {name: form.get(name, "") for name in ("client_orderid", "amount", "currency")}
         client_orderid = order["client_orderid"]
-        # What was begun is only queried, with the amount that is stored: this one may be another.
-        stored = orders.setdefault(client_orderid, order)
-        if stored is not order:
-            return self.until_decided(stored) if stored == order else Response(next="ask-support", row="another amount")
+        is_known = orders.setdefault(client_orderid, order) is not order
+        if is_known and stored(client_orderid) != order:
+            return Response(next="ask-support", row="order ID reused")
+        # What was begun is only queried. What was not processed is sent again, unless a callback has settled it.
+        if is_known and (client_orderid in settled or not unprocessed.pop(client_orderid, None)):
+            return self.until_decided(order)
         sent = countersign.pay("v4/transfer", {**form, "server_callback_url": self.callback_url()})
-        if sent.next in ("send-again", "fix"):
-            del orders[client_orderid]
         if sent.next != "query":
+            unprocessed[client_orderid] = sent.next
             return sent
         # A real shop shows it to the payer. It does not prove that there is no order.
         if message := sent.fields.get("error-message"):
@@ -63,12 +64,12 @@ class Shop(BaseHTTPRequestHandler):
 
         The `control` of a callback is no key for that: a refund has the one of its payment.
         """
-        is_final = client_orderid in orders and found.next in ("paid", "not-paid")
+        is_final = stored(client_orderid) and found.next in ("paid", "not-paid")
         if is_final and settled.setdefault(client_orderid, found) is found:
             print(f"settled: {json.dumps(client_orderid)} is {found.next}", flush=True)
 
     def refund(self, form):
-        """One at a time of an order, since a refund that is posted twice is made twice. A real shop stores it before."""
+        """One at a time of an order. A real shop gives each refund an ID of its own, stores it, and sends one ID once."""
         client_orderid = form.get("client_orderid", "")
         if refunds.setdefault(client_orderid, form) is not form:
             return Response(next="ask-support", row="a refund is not decided")
@@ -77,7 +78,7 @@ class Shop(BaseHTTPRequestHandler):
             refunds[client_orderid] = {**form, "by-request-sn": serial_number}
 
         found = countersign.refund({**form, "server_callback_url": self.callback_url()}, store, seconds)
-        if found.next != "ask-support":
+        if found.next in ("refunded", "not-refunded", "send-again", "fix"):
             del refunds[client_orderid]
         return found
 
@@ -85,11 +86,11 @@ class Shop(BaseHTTPRequestHandler):
         return f"http://127.0.0.1:{self.server.server_port}/callback"
 
     def callback(self, received):
-        found = countersign.callback(received, lambda client_orderid: orders.get(client_orderid, {}))
+        found = countersign.callback(received, stored)
         self.report(found, found.found)
         self.respond(found.respond_with)
         # The gateway does not repeat what it got 200 for. Of an order that is not the shop's, anyone can send one.
-        if found.respond_with == 200 and found.found.next == "query" and found.order["client_orderid"] in orders:
+        if found.respond_with == 200 and found.found.next == "query" and stored(found.order["client_orderid"]):
             self.report(found, self.until_decided(found.order))
 
     def report(self, callback, found):
@@ -109,10 +110,16 @@ class Shop(BaseHTTPRequestHandler):
         pass
 
 
+def stored(client_orderid):
+    """An order of the shop. One that is for a person is none: the payment of its ID is another."""
+    return {} if unprocessed.get(client_orderid) == "ask-support" else orders.get(client_orderid, {})
+
+
 if __name__ == "__main__":
     url, *others = sys.argv[1:]
     port, seconds = (int(other) for other in others + ["0", "900"][len(others) :])
     orders, settled = {}, {}
+    unprocessed = {}  # what to do about those that were not processed
     refunds = {}  # those that are not decided, with the serial number of each, by order
     countersign = Countersign(url, login="acme", endpoint="1234")  # those of the demo
     server = ThreadingHTTPServer(("127.0.0.1", port), Shop)

@@ -146,16 +146,19 @@ func (c *Client) Refund(
 // only if the status has the same. A refund has client_orderid, orderid and by-request-sn.
 func (c *Client) Status(ctx context.Context, order url.Values) Response {
 	form := url.Values{"login": {c.Login}, "client_orderid": order["client_orderid"]}
-	isRefund := order.Get("by-request-sn") != ""
+	serialNumber := order.Get("by-request-sn")
+	isRefund := serialNumber != ""
 	// With the orderid of a payment, a second one with its client_orderid would not be seen.
 	if isRefund {
 		form["orderid"], form["by-request-sn"] = order["orderid"], order["by-request-sn"]
 	}
 	found := c.Post(ctx, "/api/v4/status/"+c.Endpoint, form.Encode())
 	found.Row, found.Next = afterQuery(found)
+	echo, isEchoed := found.Fields["by-request-sn"]
 	switch {
-	case isRefund && (found.Next == Paid || found.Next == NotPaid):
-		found.Row, found.Next = "another stage", AskSupport // A refund has no status of a payment.
+	// A refund has no status of a payment, or of another refund.
+	case isRefund && (found.Next == Paid || found.Next == NotPaid || isEchoed && echo != serialNumber):
+		found.Row, found.Next = "another stage", AskSupport
 	case found.Next == Paid && !hasAmount(order, found.Fields):
 		found.Row, found.Next = "another amount", AskSupport
 	}

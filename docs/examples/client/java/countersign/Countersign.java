@@ -180,8 +180,10 @@ public final class Countersign {
                 isRefund ? Set.of("client_orderid", "orderid", "by-request-sn") : Set.of("client_orderid"));
         form.put("login", login);
         Response found = post("/api/v4/status/" + endpoint, encoded(form)).by(AFTER_QUERY);
-        // A refund has no status of a payment.
-        if (isRefund && Set.of(PAID, NOT_PAID).contains(found.next)) return found.with("another stage", ASK_SUPPORT);
+        // A refund has no status of a payment, or of another refund.
+        String serialNumber = order.get("by-request-sn"), echo = found.fields.getOrDefault("by-request-sn", serialNumber);
+        if (isRefund && (Set.of(PAID, NOT_PAID).contains(found.next) || !serialNumber.equals(echo)))
+            return found.with("another stage", ASK_SUPPORT);
         return found.next == PAID && !hasAmount(order, found) ? found.with("another amount", ASK_SUPPORT) : found;
     }
 
