@@ -142,7 +142,7 @@ describe('what a response says of the key that signed its request', () => {
     ['silent', 200, 'JSON of another content type', inJson('status-response')],
     ['silent', 200, 'a form that is too large', `${form}&a=${'b'.repeat(readable.bytes)}`],
     ['silent', 200, 'JSON that is too large', inJson('b'.repeat(readable.bytes)), 'application/json'],
-    ...[300, 302, 429, 500].map((status) => ['silent', status, 'a form', form] as const),
+    ...[300, 302, 402, 429, 500].map((status) => ['silent', status, 'a form', form] as const),
     ['silent', 400, 'a page', page],
   ])('%s: %i with %s', (testimony, status, _what, body, ...[type = html]) => {
     expect(says(status, body, { 'content-type': type })).toBe(testimony);

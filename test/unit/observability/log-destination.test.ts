@@ -117,6 +117,7 @@ describe('log lines', () => {
     await wait(50);
     clock.now += 5_000;
     expect(destination.state().logStalled).toBe(false);
+    destination.write(line(200));
     clock.now += 1;
     expect(destination.state().logStalled).toBe(true);
     await drain(started);
