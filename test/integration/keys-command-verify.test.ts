@@ -124,7 +124,7 @@ describe('keys verify', () => {
       return verifyWith({ callers: [{ name: 'a', credentials: [{ anonymous: true }], allow }] });
     };
     await setup.put({ control_key: oldControlKey });
-    const lost = '2 private_key - unusable: the newest version lacks the field';
+    const lost = '2 private_key - unusable: no such key, but an older version has it';
     expect(await granted('ac*')).toMatchObject({ code: 1, rows: expect.arrayContaining([lost]) });
     await setup.forget();
     await setup.put({ control_key: oldControlKey });

@@ -339,18 +339,21 @@ describe('keys rollback', () => {
   });
 
   it.each([
-    ['acme --to-version 4', 'version 4 is already current.'],
+    ['acme --to-version 6', 'version 6 is already current.'],
     ['acme --to-version 7', 'version 7 does not exist or was deleted.'],
     ['acme --to-version 2', 'version 2 has no usable key.'],
-    ['acme --to-version 3', 'no usable private_key, so the login would lose that of version 4.'],
+    ['acme --to-version 3', 'no usable private_key, so the login would lose that of version 5.'],
+    ['acme --to-version 4', 'no usable control_key, so the login would lose that of version 5.'],
     [
       'delta --to-version 1',
       ': sandbox/delta has no secret in Vault. Check the spelling. Nothing was written.',
     ],
   ])('writes nothing with --login %s', async (options, problem) => {
-    for (const fields of [{ control_key: '' }, { control_key: newControlKey }, { private_key: oldKey }])
-      await setup.put(fields);
-    await expectNothingWritten(`rollback --login ${options}`, problem, 4);
+    const both = { control_key: newControlKey, transit_key: 'acme:1' };
+    const versions = [{ control_key: '' }, { control_key: newControlKey }, { private_key: oldKey }, both, {}];
+    for (const fields of versions) await setup.put(fields);
+    await setup.admin.deleteVersions(path, [6]);
+    await expectNothingWritten(`rollback --login ${options}`, problem, 6);
   });
 });
 

@@ -5,8 +5,7 @@ import { endpointOf, type QueryAbout, readOnlyQuery } from '../../gateway/read-o
 import { isRejection, notableSkew, skewOf } from '../../gateway/response.ts';
 import { createRoutes } from '../../gateway/router.ts';
 import { age, describeKey } from '../../keys/key.ts';
-import { ringIn } from '../../keys/key-source.ts';
-import { findEqualKey, type UnusableKey, type UsableKey } from '../../keys/ring.ts';
+import { findEqualKey, type UnusableKey, type UsableKey, usableIn } from '../../keys/ring.ts';
 import { VaultError } from '../../keys/vault/errors.ts';
 import { readTlsMaterial } from '../../net/tls-files.ts';
 import type { KeyKind } from '../../oauth1/methods.ts';
@@ -46,7 +45,7 @@ const spec = {
   name: 'keys verify',
   usage: '--config FILE --environment NAME --login LOGIN [options]',
   about:
-    'Sends the gateway a read-only request signed with each key that Vault has for the login: an order status query (RSA keys) or a manager balance query (control keys). Shows which keys the gateway accepts. "Order not found" counts as accepted.',
+    'Sends the gateway a read-only request signed with each key that Vault has for the login: an order status query (RSA keys) or a manager balance query (control keys). Shows which keys the gateway accepts. "Order not found" counts as accepted. A key is missing if an older version has it (vault kv delete -versions=N if it is not needed any more), or if a grant needs it that names this very login; patterns do not count.',
   options,
   exitCodes:
     '0 the gateway accepts every key of the current version, and none is missing, 1 otherwise, 2 invalid configuration or usage. During a rotation: until countersign keys verify ...; do sleep 60; done',
@@ -69,34 +68,39 @@ export const verifyKeys = command(spec, ({ values }, io) =>
     const versions = await inventory.versions({ environment, login });
     if (versions.every(({ keys }) => keys.length === 0))
       throw new CliError(`${environment}/${login} has no keys; check the spelling`);
+    const missing = missingKeys(versions, query, context);
     const probe = proberOf(context, query, inventory);
-    const verified = await verifyEach(versions, probe, values.interval * 1000);
-    const newest = versions.find(({ state }) => state === 'current');
-    if (newest !== undefined) verified.unshift(...(await missingKeys(newest, query, inventory, context)));
+    const verified = [...missing, ...(await verifyEach(versions, probe, values.interval * 1000))];
     print(verified, query, values, io);
-    const current = verified.filter(({ entry }) => entry === newest);
+    const current = verified.filter(({ entry }) => entry.state === 'current');
     const accepted = current.length > 0 && current.every(({ result }) => result === 'accepted');
     return accepted ? exitCode.done : exitCode.failed;
   }),
 );
 
 /** What the newest version lacks: a key that an older one has, or that a grant of this very login needs. */
-async function missingKeys(
-  entry: KeyVersionEntry,
+function missingKeys(
+  versions: readonly KeyVersionEntry[],
   { environment, login }: QueryAbout,
-  { source }: KeyInventory,
   { config }: KeysContext,
-): Promise<VerifiedKey[]> {
-  const { version } = entry;
-  const problem = 'no such key, but a grant of this login needs it';
-  const needed = requiredKeys(config, createOperationTable(config))
-    .filter((one) => one.environment === environment && one.logins === login)
-    .map(({ kind }) => ({ kind, version, problem }));
-  const ring = ringIn(await source.read({ environment, login })) ?? [];
-  const lost = ring.flatMap((one) => ('problem' in one && one.version === version ? [one] : []));
-  const missing = new Map([...needed, ...lost].map((one) => [one.kind, one]));
-  for (const { kind } of entry.keys) missing.delete(kind);
-  return [...missing.values()].map((key) => ({ entry, key, result: 'unusable', detail: key.problem }));
+): VerifiedKey[] {
+  const entry = versions.find(({ state }) => state === 'current');
+  if (entry === undefined) return [];
+  const needed = requiredKeys(config, createOperationTable(config)).filter(
+    (key) => key.environment === environment && key.logins === login,
+  );
+  const reasons = new Map([
+    ...needed.map(({ kind }) => [kind, 'a grant of this login needs it'] as const),
+    ...versions.flatMap(({ keys }) =>
+      usableIn(keys).map(({ kind }) => [kind, 'an older version has it'] as const),
+    ),
+  ]);
+  for (const { kind } of entry.keys) reasons.delete(kind);
+  return [...reasons].map(([kind, reason]) => {
+    const problem = `no such key, but ${reason}`;
+    const key = { kind, version: entry.version, problem };
+    return { entry, key, result: 'unusable', detail: problem };
+  });
 }
 
 async function verifyEach(

@@ -64,7 +64,7 @@ async function versionToExtend(vault: VaultConnection, login: LoginRef, values: 
   );
 }
 
-function stateOf({ destroyed, deletedAt }: VersionInfo): 'usable' | 'deleted' | 'destroyed' {
+export function stateOf({ destroyed, deletedAt }: VersionInfo): 'usable' | 'deleted' | 'destroyed' {
   if (destroyed) return 'destroyed';
   return deletedAt !== undefined && deletedAt.getTime() <= Date.now() ? 'deleted' : 'usable';
 }
