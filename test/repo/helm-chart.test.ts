@@ -68,17 +68,20 @@ it('values and schema name the same keys, and the schema contains that of the co
 describe('of the examples', () => {
   const inReadme = (file: string): string =>
     blocksOf(textOf(chart, 'README.md'), 'yaml').find(({ info }) => info === file)?.text ?? '';
+  const forSandbox = inReadme('my-values.yaml').replaceAll('production', 'sandbox');
   /** The comment of `config` in values.yaml. */
   const [, comment = ''] =
     /^# The Countersign configuration.*:\n((?:# {3}.*\n)+)/m.exec(textOf(chart, 'values.yaml')) ?? [];
 
   whenHelm.each([
     ['my-values.yaml', inReadme('my-values.yaml')],
+    ['sandbox-values.yaml', forSandbox],
     ['comment.yaml', comment.replace(/^# {3}/gm, '')],
   ])('the chart and Countersign accept %s', (name, text) => {
     expect(text).toContain('tokenSha256');
     const args = ['--values', folder.file(name, text)];
-    expect(template(args)).toMatchObject({ status: 0, stderr: '' });
+    const { status, stdout, stderr } = template(args);
+    expect([status, stderr, stdout.includes('production')]).toEqual([0, '', text.includes('production')]);
     const options = { lookUp: () => undefined, builtIn: builtInOperations };
     expect(validateConfig(configText(args), options)).toMatchObject({ notices: [] });
   });
