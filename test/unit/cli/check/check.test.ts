@@ -127,7 +127,8 @@ keys: { source: directory, directory: keys }
   });
 
   it('prints the configuration with its defaults, absolute paths and names of variables, and hides secrets', async () => {
-    const file = fileOf(`environments: { a: { baseUrl: "https://a.example", product: gw, caFile: ca.pem } }
+    const file =
+      fileOf(`environments: { a: { baseUrl: "https://a${folder.path}/\${COUNTERSIGN_TEST_A}", product: gw, caFile: ca.pem } }
 keys: { source: vault, vault: { address: "https://v.example", auth: { method: token, token: marked } } }
 callers: [{ name: trial, credentials: [{ tokenSha256: "\${COUNTERSIGN_TEST_A}" }] }]
 admin: { tls: { certFile: "\${COUNTERSIGN_TEST_B}/\${COUNTERSIGN_TEST_C}.crt", keyFile: tls.key } }
@@ -136,6 +137,7 @@ admin: { tls: { certFile: "\${COUNTERSIGN_TEST_B}/\${COUNTERSIGN_TEST_C}.crt", k
     expect({ code, err: err.at(-1) }).toEqual({ code: 0, err: '2 notices' });
     const lines = [
       '  port: 8080',
+      `    baseUrl: https://a${folder.path}/\${COUNTERSIGN_TEST_A}`,
       `    caFile: ${folder.at('ca.pem')}`,
       '      token: hidden',
       '      - tokenSha256: ${COUNTERSIGN_TEST_A}',
