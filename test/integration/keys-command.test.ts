@@ -1,5 +1,5 @@
 import { createPrivateKey, createPublicKey } from 'node:crypto';
-import { existsSync, readFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { keys } from '../../src/cli/keys/keys.ts';
@@ -402,13 +402,6 @@ describe('keys', () => {
     for (const line of [`list ${options}`, `import ${options} --kind control_key --from ${key}`])
       expect(await setup.run(line)).toMatchObject({ code: 0, err: '' });
     expect(await admin.countTokens()).toBe(before);
-  });
-
-  it('does not need the files that only the proxy needs', async () => {
-    const proxy = { tls: { certFile: '/tls/not-here.crt', keyFile: '/tls/not-here.key' } };
-    const config = setup.writeConfig('proxy.yaml', { proxy });
-    expect(existsSync('/tls/not-here.crt')).toBe(false);
-    expect((await setup.run(`list --config ${config} --login acme`)).code).toBe(0);
   });
 
   it.each([

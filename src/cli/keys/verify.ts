@@ -68,9 +68,8 @@ export const verifyKeys = command(spec, ({ values }, io) =>
     const versions = await inventory.versions({ environment, login });
     if (versions.every(({ keys }) => keys.length === 0))
       throw new CliError(`${environment}/${login} has no keys; check the spelling`);
-    const missing = missingKeys(versions, query, context);
     const probe = proberOf(context, query, inventory);
-    const verified = [...missing, ...(await verifyEach(versions, probe, values.interval * 1000))];
+    const verified = await verifyEach(withMissing(versions, query, context), probe, values.interval * 1000);
     print(verified, query, values, io);
     const current = verified.filter(({ entry }) => entry.state === 'current');
     const accepted = current.length > 0 && current.every(({ result }) => result === 'accepted');
@@ -78,28 +77,25 @@ export const verifyKeys = command(spec, ({ values }, io) =>
   }),
 );
 
-/** What the newest version lacks: a key that an older one has, or that a grant of this very login needs. */
-function missingKeys(
+/** The newest version also with what it lacks: a key that an older one has, or that a grant of this very login needs. */
+function withMissing(
   versions: readonly KeyVersionEntry[],
   { environment, login }: QueryAbout,
   { config }: KeysContext,
-): VerifiedKey[] {
-  const entry = versions.find(({ state }) => state === 'current');
-  if (entry === undefined) return [];
-  const needed = requiredKeys(config, createOperationTable(config)).filter(
-    (key) => key.environment === environment && key.logins === login,
-  );
-  const reasons = new Map([
-    ...needed.map(({ kind }) => [kind, 'a grant of this login needs it'] as const),
-    ...versions.flatMap(({ keys }) =>
-      usableIn(keys).map(({ kind }) => [kind, 'an older version has it'] as const),
-    ),
-  ]);
-  for (const { kind } of entry.keys) reasons.delete(kind);
-  return [...reasons].map(([kind, reason]) => {
-    const problem = `no such key, but ${reason}`;
-    const key = { kind, version: entry.version, problem };
-    return { entry, key, result: 'unusable', detail: problem };
+): KeyVersionEntry[] {
+  const needed = requiredKeys(config, createOperationTable(config))
+    .filter((key) => key.environment === environment && key.logins === login)
+    .map(({ kind }) => [kind, 'no such key, but a grant of this login needs it'] as const);
+  const held = versions
+    .flatMap(({ keys }) => usableIn(keys))
+    .map(({ kind }) => [kind, 'no such key, but an older version has it'] as const);
+  const problems = new Map([...needed, ...held]);
+  return versions.map((entry) => {
+    if (entry.state !== 'current') return entry;
+    const { version, keys } = entry;
+    for (const { kind } of keys) problems.delete(kind);
+    const missing = [...problems].map(([kind, problem]) => ({ kind, version, problem }));
+    return { ...entry, keys: [...missing, ...keys] };
   });
 }
 
