@@ -217,7 +217,7 @@ describe('check --online', () => {
       'a file with JSON',
       '{"token":"planted-token","wrapped_accessor":"a"}',
       undefined,
-      /bad-token looks like JSON, such as a response of Vault/,
+      /bad-token: looks like JSON, such as a response of Vault/,
     ],
     [
       'nobody at the address',
