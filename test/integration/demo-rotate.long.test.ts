@@ -2,7 +2,6 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { z } from 'zod';
 import type { KeyStatus } from '../../src/observability/status/facts.ts';
 import { statusSchema } from '../../src/observability/status/schema.ts';
-import { run } from '../support/cli.ts';
 import { Processes, type RunningDemo } from '../support/demo.ts';
 import { until } from '../support/until.ts';
 
@@ -114,7 +113,7 @@ it('rotates without a status page too: beyond loopback there is none; without a 
         '',
       ],
     ]);
-    expect(await run([...argv, demo.gatewayAdminUrl, '--login', 'gamma'])).toMatchObject({
+    expect(await processes.run([...argv, demo.gatewayAdminUrl, '--login', 'gamma'])).toMatchObject({
       code: 2,
       err: expect.stringContaining('no endpoint of the scenario leads to gamma\n'),
     });

@@ -1,4 +1,5 @@
 import { lstatSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { z } from 'zod';
 import { hostOf, isLoopback } from '../../config/url.ts';
@@ -93,28 +94,32 @@ export async function settingsOf({ keyDirectory }: RunningDemo): Promise<DemoSet
  * @returns `undefined` if none responds
  * @throws CliError if its keys are out of reach
  */
-export async function findDemo(gatewayAdminUrl: string): Promise<RunningDemo | undefined> {
+export async function findDemo(gatewayAdminUrl: string, parent = tmpdir()): Promise<RunningDemo | undefined> {
   const { data: demo } = runningDemo.safeParse(await jsonOf(gatewayAdminUrl));
-  if (demo === undefined || isKeyDirectory(demo.keyDirectory)) return demo;
+  if (demo === undefined || isKeyDirectory(demo.keyDirectory, parent)) return demo;
   throw new CliError(
-    `the keys of the demo at ${gatewayAdminUrl} are out of reach: run the command as its user, and in its container`,
+    `the keys of the demo at ${gatewayAdminUrl} are out of reach: run the command as its user, in its container and with its TMPDIR`,
   );
 }
 
 async function jsonOf(gatewayAdminUrl: string): Promise<unknown> {
   try {
     const url = new URL('/demo', gatewayAdminUrl);
-    return await (await fetch(url, { signal: AbortSignal.timeout(5000) })).json();
+    return await (await fetch(url, { redirect: 'error', signal: AbortSignal.timeout(5000) })).json();
   } catch {
     return undefined;
   }
 }
 
-/** Whoever has the port could name any directory: only one that this user made for a demo is read or written. */
-function isKeyDirectory(directory: string): boolean {
+/**
+ * Whoever has the port could name any directory: only one that this user made for a demo is read or written. The path must be
+ * the one that a demo makes: another one, or a slash at its end, would follow links of other users.
+ */
+function isKeyDirectory(directory: string, parent: string): boolean {
+  const name = basename(directory);
+  if (!name.startsWith(keyDirectoryPrefix) || directory !== join(parent, name)) return false;
   const found = lstatSync(directory, { throwIfNoEntry: false });
-  const isOwn = found !== undefined && found.isDirectory() && found.uid === process.getuid?.();
-  return isOwn && basename(directory).startsWith(keyDirectoryPrefix);
+  return found !== undefined && found.isDirectory() && found.uid === process.getuid?.();
 }
 
 /** `undefined` for what is no ready file, or cannot be read. */

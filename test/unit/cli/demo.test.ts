@@ -129,7 +129,7 @@ describe('a demo that runs', () => {
   it('is that which responds at its address, and says where its keys are', async () => {
     const keyDirectory = folder.at('countersign-keys-1');
     mkdirSync(keyDirectory);
-    expect(await findDemo(await runningWith(keyDirectory))).toEqual({ ...demo, keyDirectory });
+    expect(await findDemo(await runningWith(keyDirectory), folder.path)).toEqual({ ...demo, keyDirectory });
     for (const none of [await runningWith(undefined), 'http://127.0.0.1:1', 'nowhere'])
       expect(await findDemo(none)).toBeUndefined();
   });
@@ -144,9 +144,15 @@ describe('a demo that runs', () => {
       mkdirSync(folder.at('countersign-keys-0'));
       chownSync(folder.at('countersign-keys-0'), 65_534, 65_534);
     }
+    // A way through a link, which can change any time, and a slash, which follows one.
+    mkdirSync(folder.at('countersign-keys-1'));
+    symlinkSync(folder.path, folder.at('way'));
+    directories.push(folder.at('way/countersign-keys-1'), `${folder.at('countersign-keys-link')}/`);
     for (const directory of directories) {
       const url = await runningWith(directory);
-      await expect(findDemo(url)).rejects.toThrow(`the keys of the demo at ${url} are out of reach: `);
+      await expect(findDemo(url, folder.path)).rejects.toThrow(
+        `the keys of the demo at ${url} are out of reach: `,
+      );
     }
   });
 
