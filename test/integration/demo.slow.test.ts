@@ -148,7 +148,7 @@ describe('one that runs', () => {
     expect(await processes.run([...argv, 'http://127.0.0.1:1'], form)).toEqual({
       code: 2,
       out: '',
-      err: '--config FILE is required, or start a demo: countersign demo\n',
+      err: '--config FILE is required, or start a demo: countersign demo (on another port: --gateway-admin-url URL)\n',
     });
   });
 

@@ -116,7 +116,11 @@ async function linesOf(
 async function demoConfig(gatewayAdminUrl: string, io: Io): Promise<Config> {
   const running = await findDemo(gatewayAdminUrl);
   if (running === undefined)
-    throw new CliError('--config FILE is required, or start a demo: countersign demo', exitCode.usage, true);
+    throw new CliError(
+      '--config FILE is required, or start a demo: countersign demo (on another port: --gateway-admin-url URL)',
+      exitCode.usage,
+      true,
+    );
   io.err(`Using the keys and the gateway simulator of the running demo at ${running.proxyUrl}.`);
   const loaded = await loadDemoConfig(running, await settingsOf(running));
   return validConfig(demoConfigFile, loaded).config;
