@@ -14,10 +14,11 @@ export class Callbacks {
   readonly #waiting = new Set<NodeJS.Timeout>();
 
   /** Sends a GET after a time, again until the response is 200. URLs beyond loopback are ignored. */
-  send(to: string, parameters: Readonly<Record<string, string>>, afterSeconds: number): void {
+  send(to: string, parameters: Stage, afterSeconds: number): void {
     const url = URL.canParse(to) ? new URL(to) : undefined;
     if (url?.protocol !== 'http:' || !loopback.includes(url.hostname)) return;
-    for (const [name, value] of Object.entries(parameters)) url.searchParams.append(name, value);
+    for (const [name, value] of Object.entries(parameters))
+      if (value !== undefined) url.searchParams.append(name, value);
     this.#schedule(url, afterSeconds, maxTries);
   }
 
@@ -53,24 +54,19 @@ async function isAccepted(url: URL): Promise<boolean> {
 }
 
 /** The parameters of a callback. Only those that `control` covers are published. */
-export function callbackOf(
-  { clientOrderId, orderId }: Order,
-  stage: Stage,
-  controlKey: Secret,
-): Readonly<Record<string, string>> {
-  const { status = '', amount, currency, 'transaction-type': type } = stage;
-  const { 'error-message': message, 'error-code': code } = stage;
-  const covered = `${status}${orderId}${clientOrderId}`;
+export function callbackOf({ clientOrderId, orderId }: Order, stage: Stage, controlKey: Secret): Stage {
+  const { status = '', amount, currency } = stage;
   return {
     status,
     orderid: orderId,
     client_orderid: clientOrderId,
     merchant_order: clientOrderId,
-    ...(type !== undefined && { type }),
-    ...(amount !== undefined && { amount }),
-    ...(currency !== undefined && { currency }),
-    ...(message !== undefined && { error_message: message }),
-    ...(code !== undefined && { error_code: code }),
-    control: controlOf(covered, controlKey),
+    type: stage['transaction-type'],
+    amount,
+    'reversal-amount': stage['reversal-amount'],
+    currency,
+    error_message: stage['error-message'],
+    error_code: stage['error-code'],
+    control: controlOf(`${status}${orderId}${clientOrderId}`, controlKey),
   };
 }

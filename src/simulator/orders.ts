@@ -24,17 +24,16 @@ export function orderResponse(
   const endpoints = endpointsOf(request, scenario);
   const clientOrderId = orderIdOf(request) ?? '';
   const orderId = parameter(request, 'orderid');
-  const existing =
-    orderId === undefined ? undefined : ledger.find({ login, endpoints, clientOrderId, orderId });
-  const problem = problemOf(operation, request);
+  const found = orderId === undefined ? undefined : ledger.find({ login, endpoints, clientOrderId, orderId });
+  const existing = typeof found === 'string' ? undefined : found;
+  const change = changeOf(operation, request, existing);
+  const problem = problemOf(operation, request, change) ?? excessOf(change, existing, state.clock.now());
   const [endpoint] = endpoints;
   if (problem !== undefined) return failed(request, 'validation-error', ...problem);
   if (endpoint === undefined) return failed(request, 'error', 'Unknown endpoint', '9004');
-  if (typeof existing === 'string') return failed(request, 'error', 'Order not found', '9002');
-  const excess = existing && excessOf(existing, operation, request, state.clock.now());
-  if (excess !== undefined) return failed(request, 'validation-error', ...excess);
+  if (typeof found === 'string') return failed(request, 'error', 'Order not found', '9002');
   const order = existing ?? ledger.add({ login, endpoint, clientOrderId, stages: [] });
-  begin(order, operation, request, state);
+  begin(order, change, request, state);
   return formResponse([
     ['type', 'async-response'],
     ['serial-number', serialNumber],
@@ -44,55 +43,57 @@ export function orderResponse(
   ]);
 }
 
-/** Message and code. */
-type Problem = [message: string, code: string];
+/** What a request makes of an order. */
+type Change = ReturnType<typeof changeOf>;
+
+function changeOf({ path }: Operation, request: VerifiedRequest, order: Order | undefined) {
+  return {
+    type: transactionTypeOf(path),
+    amount: parameter(request, 'amount'),
+    currency: parameter(request, 'currency'),
+    /** It says how much was paid, and is left after returns. That of a scenario need not have amounts. */
+    paid: order?.stages.findLast(({ status }) => status === 'approved'),
+  };
+}
+
+type Problem = [message: string, code: string] | undefined;
 
 /**
  * Why there is no order. Only the code of a missing parameter is published. Whether an amount may be missing is not: here a
  * payment needs one, so that a service that forgets it learns of that.
  */
-function problemOf({ path, parameters }: Operation, request: VerifiedRequest): Problem | undefined {
+function problemOf({ parameters, once }: Operation, request: VerifiedRequest, change: Change): Problem {
   const isMissing = (name: string) =>
     !(orderIdNames.includes(name) ? orderIdOf(request) : parameter(request, name));
   const required = Object.keys(parameters).filter((name) => parameters[name]?.required);
-  const isPayment = payments.includes(transactionTypeOf(path) ?? '') && isMissing('orderid');
-  const money = isPayment ? ['amount', 'currency'] : [];
-  const missing = ['client_orderid', ...required, ...money].find(isMissing);
+  const missing = ['client_orderid', ...required].find(isMissing);
   if (missing !== undefined) return [`${missing} is missing`, '1'];
-  const currency = parameter(request, 'currency');
-  if (!isFitCurrency(currency)) return ['currency must be three capital letters', '9006'];
-  if (isFitAmount(parameter(request, 'amount'), currency)) return undefined;
+  const isPayment = once && payments.includes(change.type ?? '');
+  const { amount = isPayment ? '' : '1', currency = isPayment ? '' : 'EUR', paid } = change;
+  if (!/^[A-Z]{3}$/.test(currency)) return ['currency must be three capital letters', '9006'];
+  if (isFitAmount(amount, change.currency ?? paid?.['currency'])) return undefined;
   return ['amount must be a positive number such as 12.50', '9005'];
 }
 
-/** Why an order cannot be returned or captured: nothing was paid, or less. Not published. */
-function excessOf(
-  order: Order,
-  { path }: Operation,
-  request: VerifiedRequest,
-  now: number,
-): Problem | undefined {
-  if (!['reversal', 'capture'].includes(transactionTypeOf(path) ?? '')) return undefined;
-  const paid = paidStageOf(order);
+/** Why nothing of an order is returned or captured: it is not paid, or not so much, or captured before. Not published. */
+function excessOf(change: Change, order: Order | undefined, now: number): Problem {
+  const { type = '', paid, amount: asked = paid?.['amount'] ?? '1', currency = paid?.['currency'] } = change;
+  if (order === undefined || !['reversal', 'capture'].includes(type)) return undefined;
+  const last = paid?.['transaction-type'] ?? '';
   // A second return need not wait for the first one: a service that sends one twice has to see that.
-  const isFinal = paid?.['transaction-type'] === 'reversal' || (order.processingUntil ?? now) <= now;
-  if (paid === undefined || !isFinal) return ['The order is not approved', '9008'];
-  const { currency, amount: left } = paid;
-  if ((parameter(request, 'currency') ?? currency) !== currency)
-    return ['The order has another currency', '9009'];
-  const amount = Number(parameter(request, 'amount') ?? left);
-  return amount > 0 && amount <= Number(left) ? undefined : ['The order has not that much left', '9010'];
-}
-
-/** The stage that says how much was paid, and is left after returns. */
-function paidStageOf({ stages }: Order): Stage | undefined {
-  return stages.findLast(({ status }) => status === 'approved');
+  const isPaid = last === 'reversal' || (order.processingUntil ?? now) <= now;
+  if (paid === undefined || !isPaid) return ['The order is not approved', '9008'];
+  const isCaptured = type === 'capture' && ['reversal', 'capture'].includes(last);
+  const left =
+    isCaptured || currency !== (paid['currency'] ?? currency) ? 0 : Number(paid['amount'] ?? asked);
+  if (Number(asked) > 0 && Number(asked) <= left) return undefined;
+  return ['The order has not that much left in this currency', '9009'];
 }
 
 /** Begins a stage of an order: in progress for a time, then final, which a callback tells. */
 function begin(
   order: Order,
-  { path }: Operation,
+  change: Change,
   request: VerifiedRequest,
   { scenario, clock, callbacks, keys }: SimulatorState,
 ): void {
@@ -102,18 +103,13 @@ function begin(
   const seconds = rule?.processingSeconds ?? scenario.processingSeconds;
   const status = rule?.status ?? statusOfCvv2.get(cvv2) ?? 'approved';
   const until = now + seconds * 1000;
-  const stageWith = (shown: string) => stageOf(request, transactionTypeOf(path), shown, paidStageOf(order));
-  const stage = {
-    ...stageWith(status),
-    'transaction-date': `${new Date(until).toISOString().slice(0, 19).replace('T', ' ')} UTC`,
-  };
-  order.meanwhile = {
-    ...stageWith(rule?.processingStatus ?? 'processing'),
-    ...(cvv2 === '321' && secureForm),
-  };
+  const date = `${new Date(until).toISOString().slice(0, 19).replace('T', ' ')} UTC`;
+  const stage = { ...stageOf(request, change, status), 'transaction-date': date };
   order.stages.push(stage);
   order.foundFrom = now + (rule?.foundAfterSeconds ?? 0) * 1000;
   order.processingUntil = until;
+  const meanwhile = stageOf(request, change, rule?.processingStatus ?? 'processing');
+  order.meanwhile = { ...meanwhile, ...(cvv2 === '321' && secureForm) };
   const url = parameter(request, 'server_callback_url');
   const [controlKey] = keys.get(order.login)?.controlKeys ?? [];
   if (url !== undefined && controlKey !== undefined && finalStatuses.includes(status))
@@ -143,36 +139,23 @@ function transactionTypeOf(path: string): string | undefined {
   return [...payments, 'capture'].find((type) => type === command);
 }
 
-/** More than zero, with at most the decimals of its currency. A return of all has none. */
-function isFitAmount(amount = '1', currency = 'EUR'): boolean {
+/** More than zero, with at most the decimals of its currency. */
+function isFitAmount(amount: string, currency: string | undefined): boolean {
   const [whole, fraction = ''] = /^\d{1,12}(?:\.(\d+))?$/.exec(amount) ?? [];
   return whole !== undefined && fraction.length <= decimalsOf(currency) && Number(amount) > 0;
 }
 
-/** docs/gateway-interface.md section 2.1. */
-function isFitCurrency(currency = 'EUR'): boolean {
-  return /^[A-Z]{3}$/.test(currency);
-}
-
-/** @param paid the stage of which something is returned or captured, if it is a further one of an order */
-function stageOf(
-  request: VerifiedRequest,
-  type: string | undefined,
-  status: string,
-  paid: Stage | undefined,
-): Stage {
-  const currency = parameter(request, 'currency') ?? paid?.['currency'];
+function stageOf({ serialNumber }: VerifiedRequest, change: Change, status: string): Stage {
+  const { type } = change;
+  const isFailed = ['declined', 'filtered', 'error'].includes(status);
   return {
-    'serial-number': request.serialNumber,
+    'serial-number': serialNumber,
     status,
-    ...(status === 'approved' && type !== undefined && { 'order-stage': `${type}_approved` }),
-    ...(['declined', 'filtered', 'error'].includes(status) && {
-      'error-message': 'Set by the scenario, or by the CVV2',
-      'error-code': '9103',
-    }),
-    ...(type !== undefined && { 'transaction-type': type }),
-    ...amountsOf(parameter(request, 'amount') ?? paid?.['amount'], type, status, paid),
-    ...(currency !== undefined && { currency }),
+    'order-stage': status === 'approved' && type !== undefined ? `${type}_approved` : undefined,
+    'error-message': isFailed ? 'Set by the scenario, or by the CVV2' : undefined,
+    'error-code': isFailed ? '9103' : undefined,
+    'transaction-type': type,
+    ...amountsOf(change, status),
   };
 }
 
@@ -180,22 +163,19 @@ function stageOf(
  * docs/gateway-interface.md section 2.2: the initial amount never changes, and the other one may. That a return leaves the
  * rest of it is our choice.
  */
-function amountsOf(
-  requested: string | undefined,
-  type: string | undefined,
-  status: string,
-  paid: Stage = {},
-): Stage {
-  if (requested === undefined) return {};
-  const { amount = requested, 'initial-amount': initial = amount, 'total-reversal-amount': returned } = paid;
-  if (type !== 'reversal') return { amount: requested, 'initial-amount': initial };
-  const now = status === 'approved' ? Number(requested) : 0;
-  const money = (units: number) => units.toFixed(decimalsOf(paid['currency']));
+function amountsOf({ type, paid = {}, ...given }: Change, status: string) {
+  const { amount: left, 'initial-amount': initial = left, 'total-reversal-amount': returned = '0' } = paid;
+  const { amount = left, currency = paid['currency'] } = given;
+  if (type !== 'reversal' || amount === undefined)
+    return { amount, 'initial-amount': initial ?? amount, currency };
+  const change = status === 'approved' ? Number(amount) : 0;
+  const money = (units: number) => units.toFixed(decimalsOf(currency));
   return {
-    'reversal-amount': requested,
-    'total-reversal-amount': money(Number(returned ?? 0) + now),
-    amount: money(Number(amount) - now),
+    'reversal-amount': amount,
+    'total-reversal-amount': money(Number(returned) + change),
+    amount: left && money(Number(left) - change),
     'initial-amount': initial,
+    currency,
   };
 }
 
@@ -232,7 +212,9 @@ export function statusResponse(
     ...echo,
     ['merchant-order-id', order.clientOrderId],
     [`${scenario.product}-order-id`, order.orderId],
-    ...Object.entries(shown).filter(([name]) => name !== 'serial-number'),
+    ...Object.entries(shown).flatMap(([name, value]): Pair[] =>
+      value === undefined || name === 'serial-number' ? [] : [[name, value]],
+    ),
   ];
   return formResponse(fields);
 }

@@ -112,7 +112,8 @@ const scenarioSchema = z.strictObject(
 /** The logins, balances and orders of the simulated gateway. Contains no keys. */
 export type Scenario = z.output<typeof scenarioSchema>;
 export type Balance = z.output<typeof balance>;
-export type Stage = z.output<typeof stage>;
+/** A field without a value is not sent. */
+export type Stage = Readonly<Partial<z.output<typeof stage>>>;
 
 /**
  * The scenario of a YAML text, or all its problems. config/scenario.yaml explains the format.

@@ -1,11 +1,10 @@
 import { execSync } from 'node:child_process';
-import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { welcome } from '../../src/cli/demo/demo.ts';
 import { Processes, type RunningDemo } from '../support/demo.ts';
 import { post as sendForm } from '../support/forwarding.ts';
-import { until } from '../support/until.ts';
 
 let processes: Processes;
 
@@ -55,16 +54,15 @@ it('runs a scenario, sends each payment once if that is wanted, and shows why th
     'operations: { transfer: { signature: HMAC-SHA1 } }',
     'orders: [{ login: shop, endpoint: "9", client_orderid: o1, orderid: "5", stages: [{ status: approved }] }]',
   );
-  const { proxyUrl, gatewayAdminUrl } = await processes.startDemo([
-    '--scenario',
-    scenario,
-    '--payments-once',
-  ]);
+  const own = ['--scenario', scenario, '--payments-once'];
+  const { proxyUrl, gatewayAdminUrl } = await processes.startDemo(own);
   const api = `${proxyUrl}/sandbox/pay/api`;
   const status = await post(`${api}/v4/status/group/90`, 'login=shop&client_orderid=o1');
   expect(await status.text()).toContain('status=approved');
   for (const code of [200, 409])
     expect((await post(`${api}/v4/transfer/9`, 'client_orderid=o2')).status).toBe(code);
+  const whole = await post(`${api}/v2/return/9`, 'client_orderid=o1&orderid=5');
+  expect(await whole.text()).toContain('type=async-response');
   const rejected = await post(`${api}/v2/get-balance/manager/constructor`);
   expect([rejected.status, rejected.headers.get('Simulator-Rejection')]).toEqual([403, expect.any(String)]);
   const target = '/sandbox/pay/api/v4/transfer/9';
@@ -95,17 +93,6 @@ it('responds with 401 and 503 as the scenario says', async () => {
   const steps = expect.stringMatching(/Countersign has read it.*\n.*The gateway accepts it/);
   expect(await processes.run(rotate)).toMatchObject({ code: 0, err: '', out: steps });
 }, 60_000);
-
-it('--port 0 picks a free port for each of the four', async () => {
-  const readyFile = join(processes.folder, 'ready.json');
-  const { child, finished } = processes.spawn(['demo', '--port', '0', '--ready-file', readyFile]);
-  await until(() => existsSync(readyFile) || child.exitCode !== null, 'the demo is ready', 30);
-  const demo: Record<string, string> = JSON.parse(readFileSync(readyFile, 'utf8'));
-  const urls = ['proxyUrl', 'adminUrl', 'gatewayUrl', 'gatewayAdminUrl'].map((name) => demo[name] ?? '');
-  expect(urls.filter((url) => /:(8080|9090|8090|8091)$/.test(url))).toEqual([]);
-  child.kill('SIGINT');
-  expect(await finished).toMatchObject({ code: 0 });
-});
 
 describe('one that runs', () => {
   const shared = new Processes();

@@ -25,6 +25,7 @@ import {
   wireOf,
   withOAuth,
 } from '../support/simulator.ts';
+import { until } from '../support/until.ts';
 import { privateKeyOf } from '../support/vectors.ts';
 
 const starts = harness(afterAll);
@@ -248,9 +249,13 @@ const refund = `${whole}&amount=0.94&currency=USD`;
 const good = sha1(`acmeinvoice-190000194USD${controlKey}`);
 
 /** Posts a form of a return with this control. */
-async function refundWith(form: string, control: string): Promise<Record<string, unknown>> {
+async function refundWith(
+  form: string,
+  control: string,
+  command = 'return',
+): Promise<Record<string, unknown>> {
   const body = `${form}&control=${control}`;
-  const response = await send(url, { path: '/gw/api/v2/return/1234', authorization: undefined, body });
+  const response = await send(url, { path: `/gw/api/v2/${command}/1234`, authorization: undefined, body });
   const { status, headers } = response;
   return { status, rejection: headers['simulator-rejection'], ...fieldsOf(response.body) };
 }
@@ -273,7 +278,9 @@ describe('the simulator verifies a control', () => {
 
   it('of a return, which is a further stage of its order', async () => {
     const made = { type: 'async-response', 'gw-order-id': '900001' };
-    const first = await refundWith(refund, good);
+    const merchant = await starts.recordingGateway();
+    const callback = `server_callback_url=${encodeURIComponent(merchant.url)}`;
+    const first = await refundWith(`${refund}&${callback}`, good);
     expect(first).toMatchObject(made);
     const status = async (...more: (readonly [string, string])[]) =>
       fieldsOf((await post(url, statusDraft([['client_orderid', 'invoice-1'], ...more]))).body);
@@ -287,27 +294,32 @@ describe('the simulator verifies a control', () => {
     expect(await status(['by-request-sn', String(first['serial-number'])])).toMatchObject({
       status: 'approved',
     });
+    await until(() => merchant.requests.length > 0);
+    expect(merchant.requests[0]?.target).toContain('&amount=9.48&reversal-amount=0.94&');
     simulator.reset();
     expect(await status()).toMatchObject({ 'transaction-type': 'transfer', amount: '10.42' });
   });
 
-  it('of a return of the whole amount, which covers neither amount nor currency', async () => {
-    const control = sha1(`acmeinvoice-1900001${controlKey}`);
-    expect(await refundWith(whole, control)).toMatchObject({ type: 'async-response' });
-    expect(await refundWith(whole, control)).toMatchObject({ 'error-code': '9010' });
-  });
+  it.each(['return', 'capture'])(
+    'of a %s of the whole amount, once: without amount or currency',
+    async (command) => {
+      const control = sha1(`acmeinvoice-1900001${controlKey}`);
+      expect(await refundWith(whole, control, command)).toMatchObject({ type: 'async-response' });
+      simulator.clock.offsetSeconds = 1;
+      expect(await refundWith(whole, control, command)).toMatchObject({ 'error-code': '9009' });
+    },
+  );
 
   it.each([
-    ['invoice-1', '900001', '10.43', 'USD', '9010'],
+    ['invoice-1', '900001', '10.43', 'USD', '9009'],
     ['invoice-1', '900001', '10.42', 'EUR', '9009'],
     ['invoice-2', '900002', '1.00', 'EUR', '9008'],
     ['t-1', '900008', '1.00', 'EUR', '9008'],
+    ['t-1', '900008', '1.50', '', '9005'],
   ])('and makes no return of %s, %s: %s %s', async (id, orderid, amount, currency, code) => {
     // In progress.
-    await post(url, transferDraft([['client_orderid', 't-1']]));
-    const form = String(
-      new URLSearchParams({ login: 'acme', client_orderid: id, orderid, amount, currency }),
-    );
+    await post(url, transferDraft(Object.entries({ client_orderid: 't-1', amount: '12', currency: 'JPY' })));
+    const form = `login=acme&client_orderid=${id}&orderid=${orderid}&amount=${amount}${currency && `&currency=${currency}`}`;
     const control = sha1(`acme${id}${orderid}${amount.replace('.', '')}${currency}${controlKey}`);
     expect(await refundWith(form, control)).toMatchObject({ status: 200, 'error-code': code });
   });

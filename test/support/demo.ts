@@ -26,12 +26,8 @@ export interface RunningDemo {
   readonly stop: () => Promise<Finished>;
 }
 
-export const freePorts: readonly string[] = [
-  'port',
-  'admin-port',
-  'gateway-port',
-  'gateway-admin-port',
-].flatMap((name) => [`--${name}`, '0']);
+/** For each of the four. */
+export const freePorts = ['--port', '0'];
 
 /** Processes of `countersign` with a temporary directory that they share. */
 export class Processes {
