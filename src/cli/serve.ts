@@ -103,11 +103,10 @@ async function start(
 
 /** @returns the exit code */
 export async function shutDown(
-  service: Pick<Countersign, 'inFlight' | 'stop'>,
+  service: Pick<Countersign, 'stop'>,
   { skipDelay }: Pick<Signals, 'skipDelay'>,
   log: Logger,
 ): Promise<number> {
-  log.message('info', 'shutting down: draining in-flight requests', service.inFlight());
   const finished = await service.stop(skipDelay);
   log.message(
     finished ? 'info' : 'error',

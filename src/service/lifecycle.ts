@@ -52,11 +52,6 @@ export async function startCountersign(loaded: ValidConfig, options: ServiceOpti
     reopenAudit: async () => audit?.reopen(),
     /** Sets the metric for whether the last loaded configuration is fully in effect. */
     configLoaded: (successful: boolean) => metrics.configLoaded(successful),
-    /** What a shutdown waits for, and how long at most, for the log. */
-    inFlight: () => ({
-      inFlight: service.inFlight,
-      timeoutSeconds: (service.current?.config ?? loaded.config).proxy.timeouts.shutdown / 1000,
-    }),
     /**
      * Graceful shutdown. Resolves to whether all in-flight requests finished in time.
      *
@@ -65,6 +60,10 @@ export async function startCountersign(loaded: ValidConfig, options: ServiceOpti
     async stop(skipDelay: Promise<unknown>): Promise<boolean> {
       draining = true;
       const { timeouts } = (service.current?.config ?? loaded.config).proxy;
+      options.log.message('info', 'shutting down: draining in-flight requests', {
+        inFlight: service.inFlight,
+        timeoutSeconds: (timeouts.shutdownDelay + timeouts.shutdown) / 1000,
+      });
       const finished = await shutDown(listener, service, timeouts, skipDelay);
       await Promise.all([audit?.close(auditTimeout.stop), tracing.stop(tracingTimeout), once?.close()]);
       await service.stop();
