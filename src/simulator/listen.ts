@@ -14,6 +14,8 @@ interface Address {
 interface AdminOptions extends Address {
   /** Host names besides IP addresses and `localhost` that are accepted in the `Host` header. */
   readonly allowedHosts?: readonly string[];
+  /** The response to `GET /demo`: the demo that the simulator is part of. May get fields later. */
+  readonly demo?: object;
 }
 
 /** Of a simulator and its port. */
@@ -39,12 +41,12 @@ export async function listenSimulator(options: ListenOptions) {
  * @throws Error of `listen`, such as `EADDRINUSE`; `port` of the error is the one that is in use
  */
 export async function listenSimulatorWithAdmin({
-  admin: { allowedHosts = [], ...address },
+  admin: { allowedHosts = [], demo, ...address },
   ...options
 }: ListenOptions & { readonly admin: AdminOptions }) {
   const gateway = await listenSimulator(options);
   try {
-    const admin = await listenOn(createAdminApp(gateway.simulator, allowedHosts), address);
+    const admin = await listenOn(createAdminApp(gateway.simulator, allowedHosts, demo), address);
     const close = async (): Promise<void> => {
       await Promise.all([gateway.close(), admin.close()]);
     };

@@ -17,8 +17,6 @@ export interface SimulatorOptions extends StateOptions {
   readonly onHandled?: (request: HandledRequest) => void;
   /** Called for every accepted request, after it took effect; takes precedence over the other faults. */
   readonly fault?: (operation: string, request: VerifiedRequest) => Fault | undefined;
-  /** The demo that it is part of, once that runs. */
-  readonly demo?: () => object | undefined;
 }
 
 /** The simulated gateway of one environment. */
@@ -33,7 +31,7 @@ export function createSimulator(options: SimulatorOptions) {
   const routes = routesOf(options.scenario);
   /** Names of the operations that are served. */
   const operations = routes.map(({ operation }) => operation.name);
-  return { ...state, app: createApp(options, state, routes), operations, demo: () => options.demo?.() };
+  return { ...state, app: createApp(options, state, routes), operations };
 }
 
 const maxBodyBytes = 1_048_576;

@@ -10,24 +10,17 @@ import { settingOptions } from '../shared/config-file.ts';
 import { loadSimulatorKeys } from '../simulate.ts';
 import { demoConfigFile, demoEnvironment, loadDemoConfig, readDemoScenario } from './config.ts';
 import { type DemoKeys, generateDemoKeys } from './keys.ts';
-import {
-  announce,
-  defaultPorts,
-  demoOption,
-  hasStatusPage,
-  type RunningDemo,
-  removeStaleReadyFile,
-} from './ready-file.ts';
+import { announce, hasStatusPage, type RunningDemo, removeStaleReadyFile, usualPorts } from './ready-file.ts';
 import { rotateDemoKey } from './rotate.ts';
 
 const options = {
   ...settingOptions,
   'gateway-port PORT': parsed(
-    `Port of the gateway simulator (default: ${defaultPorts.gateway}, or a free one with --port 0)`,
+    `Port of the gateway simulator (default: ${usualPorts.gateway}, or a free one with --port 0)`,
     port,
   ),
   'gateway-admin-port PORT': parsed(
-    `Port of its admin API: journal, reset, faults, keys, see docs/simulator.md (default: ${defaultPorts.gatewayAdmin}, or a free one with --port 0)`,
+    `Port of its admin API: journal, reset, faults, keys, see docs/simulator.md (default: ${usualPorts.gatewayAdmin}, or a free one with --port 0)`,
     port,
   ),
   'host HOST': parsed(
@@ -84,21 +77,16 @@ export const demo: Run = (argv, io, signals) =>
   argv[0] === 'rotate' ? rotateDemoKey(argv.slice(1), io, signals) : runDemo(argv, io, signals);
 
 async function serveDemo(settings: Settings, keys: DemoKeys, io: Io, signals: Signals): Promise<number> {
-  let running: RunningDemo | undefined;
-  const gateway = await startGateway(settings, keys, () => running);
+  const shown = { keyDirectory: keys.directory, pid: process.pid };
+  const gateway = await startGateway(settings, keys, shown);
   const { logins, caller } = settings.scenario;
   for (const [login, { keys: state }] of Object.entries(logins)) {
     if (state === 'unavailable') keys.makeUnreadable(login);
   }
-  const demo = {
-    keyDirectory: keys.directory,
-    gatewayUrl: gateway.url,
-    gatewayAdminUrl: gateway.adminUrl,
-    pid: process.pid,
-  };
+  const demo = { ...shown, gatewayUrl: gateway.url, gatewayAdminUrl: gateway.adminUrl };
   let withdraw = (): void => {};
   const onStarted = ({ proxyUrl, adminUrl }: Countersign): void => {
-    running = { ...demo, proxyUrl, adminUrl };
+    const running = Object.assign(shown, { ...demo, proxyUrl, adminUrl });
     withdraw = announce(running, settings);
     // Not to standard output, which is the log.
     io.err(welcome(running, settings.isOwnScenario));
@@ -121,19 +109,12 @@ async function serveDemo(settings: Settings, keys: DemoKeys, io: Io, signals: Si
 async function startGateway(
   { scenario, host, allowedHosts, gatewayPort, gatewayAdminPort }: Settings,
   { directory }: DemoKeys,
-  demo: () => RunningDemo | undefined,
+  demo: object,
 ): Promise<ListeningSimulatorWithAdmin> {
   const keys = await loadSimulatorKeys(directory);
   try {
-    const admin = { host, port: gatewayAdminPort, allowedHosts };
-    return await listenSimulatorWithAdmin({
-      scenario,
-      keys,
-      clock: Date.now,
-      port: gatewayPort,
-      admin,
-      demo,
-    });
+    const admin = { host, port: gatewayAdminPort, allowedHosts, demo };
+    return await listenSimulatorWithAdmin({ scenario, keys, clock: Date.now, port: gatewayPort, admin });
   } catch (error) {
     const options = new Map([
       [gatewayAdminPort, '--gateway-admin-port'],
@@ -161,8 +142,8 @@ async function settingsFrom(values: OptionValues<typeof options>) {
       requestTimeout: values['request-timeout'],
       paymentsOnce: values['payments-once'],
       overrides: { ...values, 'admin-port': values['admin-port'] ?? (isFree ? 0 : undefined) },
-      gatewayPort: values['gateway-port'] ?? (isFree ? 0 : defaultPorts.gateway),
-      gatewayAdminPort: values['gateway-admin-port'] ?? (isFree ? 0 : defaultPorts.gatewayAdmin),
+      gatewayPort: values['gateway-port'] ?? (isFree ? 0 : usualPorts.gateway),
+      gatewayAdminPort: values['gateway-admin-port'] ?? (isFree ? 0 : usualPorts.gatewayAdmin),
       ...(await readDemoScenario(scenario)),
       isOwnScenario: scenario !== undefined,
       readyFile: values['ready-file'],
@@ -188,12 +169,11 @@ export function welcome(
     '',
     "Add -H 'Accept: application/json' for JSON responses.",
   ];
-  const isUsual = gatewayAdminUrl === demoOption['gateway-admin-url URL'].fallback;
-  const rotate = `demo rotate${isUsual ? '' : ` --gateway-admin-url ${gatewayAdminUrl}`}`;
   const rotation = [
     '',
-    `Rotate a key, and watch it on the status page: countersign ${rotate}`,
-    `(in a checkout: npm run -s countersign -- ${rotate})`,
+    'Rotate a key, and watch it on the status page (in a checkout: npx countersign ...):',
+    '',
+    `  countersign demo rotate --gateway-admin-url ${gatewayAdminUrl}`,
   ];
   const lines = [
     '',

@@ -2,26 +2,27 @@ import { lstatSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { z } from 'zod';
-import { hostOf, isLoopback } from '../../config/url.ts';
+import { canonicalUrl, hostOf, isLoopback } from '../../config/url.ts';
+import { createAgent } from '../../net/agent.ts';
+import { sendSmallRequest } from '../../net/small-request.ts';
+import { parseJson } from '../../util/text.ts';
 import { CliError, exitCode, messageOf } from '../shared/cli-error.ts';
-import { parsed } from '../shared/command.ts';
 import { type DemoSettings, readDemoScenario } from './config.ts';
 import { keyDirectoryPrefix, writeAtomically } from './keys.ts';
 
 /** Of the simulator, unless an option says otherwise. */
-export const defaultPorts = { gateway: 8090, gatewayAdmin: 8091 };
+export const usualPorts = { gateway: 8090, gatewayAdmin: 8091 };
+
+/** The admin API of a demo with {@link usualPorts}. */
+export const usualUrl = `http://127.0.0.1:${usualPorts.gatewayAdmin}`;
 
 /** Says which demo a command means. */
 export const demoOption = {
-  'gateway-admin-url URL': parsed(
-    'Admin API of the demo, as its start and its ready file say',
-    String,
-    `http://127.0.0.1:${defaultPorts.gatewayAdmin}`,
-  ),
+  'gateway-admin-url URL': `Admin API of the demo, as its start and its ready file say (default: ${usualUrl})`,
 };
 
 /** It is printed, and may be of whoever has the port. */
-const address = z.string().regex(/^http:\/\/[\w.:[\]-]+$/);
+const address = z.string().refine((url) => /^http:\/\/[\w.:[\]-]+$/.test(url) && URL.canParse(url));
 
 /** The content of a ready file, and of `GET /demo` of the admin API. */
 const runningDemo = z.object({
@@ -94,9 +95,13 @@ export async function settingsOf({ keyDirectory }: RunningDemo): Promise<DemoSet
  * @returns `undefined` if none responds
  * @throws CliError if its keys are out of reach
  */
-export async function findDemo(gatewayAdminUrl: string, parent = tmpdir()): Promise<RunningDemo | undefined> {
+export async function findDemo(
+  gatewayAdminUrl = usualUrl,
+  parent = tmpdir(),
+): Promise<RunningDemo | undefined> {
   const { data: demo } = runningDemo.safeParse(await jsonOf(gatewayAdminUrl));
-  if (demo === undefined || isKeyDirectory(demo.keyDirectory, parent)) return demo;
+  if (demo === undefined || !isHere(demo, gatewayAdminUrl)) return undefined;
+  if (isKeyDirectory(demo.keyDirectory, parent)) return demo;
   throw new CliError(
     `the keys of the demo at ${gatewayAdminUrl} are out of reach: run the command as its user, in its container and with its TMPDIR`,
   );
@@ -105,10 +110,19 @@ export async function findDemo(gatewayAdminUrl: string, parent = tmpdir()): Prom
 async function jsonOf(gatewayAdminUrl: string): Promise<unknown> {
   try {
     const url = new URL('/demo', gatewayAdminUrl);
-    return await (await fetch(url, { redirect: 'error', signal: AbortSignal.timeout(5000) })).json();
+    const way = { agent: createAgent(url.href, {}, {}), timeout: 5000, maxResponseBytes: 10_000 };
+    return parseJson((await sendSmallRequest({ method: 'GET', url, headers: {} }, way)).text);
   } catch {
     return undefined;
   }
+}
+
+/** Whoever has the port could send requests anywhere: only to this machine, or to the one that is asked. */
+function isHere({ proxyUrl, adminUrl, gatewayUrl, gatewayAdminUrl }: RunningDemo, asked: string): boolean {
+  const [here, ...hosts] = [asked, proxyUrl, adminUrl, gatewayUrl, gatewayAdminUrl].map(
+    (url) => new URL(canonicalUrl(url)).hostname,
+  );
+  return hosts.every((host) => host === here || host === 'localhost');
 }
 
 /**

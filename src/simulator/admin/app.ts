@@ -8,10 +8,10 @@ import { AdminError, endpoints } from './endpoints.ts';
 
 const maxBodyBytes = 65_536;
 
-/** The admin API of a simulator (docs/simulator.md). Does not listen. */
-export function createAdminApp(simulator: Simulator, allowedHosts: readonly string[]): Express {
+/** The admin API of a simulator (docs/simulator.md), or of the demo that it is part of. Does not listen. */
+export function createAdminApp(simulator: Simulator, hosts: readonly string[], demo?: object): Express {
   const app = express().enable('case sensitive routing').enable('strict routing').disable('etag');
-  app.use(helmet(), rejectOthers(allowedHosts));
+  app.use(helmet(), rejectOthers(hosts));
   app.use(express.raw({ type: () => true, inflate: false, limit: maxBodyBytes }));
   for (const [path, methods] of Map.groupBy(endpoints, (endpoint) => endpoint.path)) {
     app.all(path.replaceAll(/\{(\w+)\}/g, ':$1'), (request, response) => {
@@ -26,6 +26,7 @@ export function createAdminApp(simulator: Simulator, allowedHosts: readonly stri
       else sendJson(response, endpoint.status ?? 200, 'application/json', body);
     });
   }
+  if (demo) app.get('/demo', (_request, response) => sendJson(response, 200, 'application/json', demo));
   app.use(() => {
     throw new AdminError(404, 'Unknown path. GET / lists the endpoints');
   });

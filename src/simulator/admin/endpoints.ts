@@ -82,14 +82,6 @@ const table: Readonly<Record<string, Endpoint>> = {
     summary: 'This list of endpoints.',
     run: read(nothing, () => endpoints.map(({ method, path, summary }) => ({ method, path, summary }))),
   },
-  'GET /demo': {
-    summary: 'Of a demo: what its ready file has.',
-    run: read(nothing, ({ demo }) => {
-      const running = demo();
-      if (running !== undefined) return running;
-      throw new AdminError(404, 'No demo runs here. Start one with countersign demo');
-    }),
-  },
   'GET /journal': {
     summary: 'The last 1,000 requests, oldest first.',
     run: read(nothing, ({ journal }) => ({ total: journal.total, entries: journal.entries() })),

@@ -116,22 +116,23 @@ describe('a demo that runs', () => {
   });
   afterEach(() => folder.remove());
 
-  /** A demo that says that it has its keys there. @returns the address */
-  async function runningWith(keyDirectory: string | undefined): Promise<string> {
-    const running = keyDirectory === undefined ? undefined : { ...demo, keyDirectory };
+  /** A demo that says this of itself. @returns the address */
+  async function runningWith(fields: object): Promise<string> {
     const options = { scenario: loadScenario('logins: {}\n'), keys: new Map(), clock: Date.now, port: 0 };
-    const { adminUrl } = starts.closing(
-      await listenSimulatorWithAdmin({ ...options, admin: { port: 0 }, demo: () => running }),
-    );
-    return adminUrl;
+    const admin = { port: 0, demo: { ...demo, ...fields } };
+    return starts.closing(await listenSimulatorWithAdmin({ ...options, admin })).adminUrl;
   }
 
-  it('is that which responds at its address, and says where its keys are', async () => {
+  it('is that which responds at its address with addresses there, and says where its keys are', async () => {
     const keyDirectory = folder.at('countersign-keys-1');
     mkdirSync(keyDirectory);
-    expect(await findDemo(await runningWith(keyDirectory), folder.path)).toEqual({ ...demo, keyDirectory });
-    for (const none of [await runningWith(undefined), 'http://127.0.0.1:1', 'nowhere'])
-      expect(await findDemo(none)).toBeUndefined();
+    expect(await findDemo(await runningWith({ keyDirectory }), folder.path)).toEqual({
+      ...demo,
+      keyDirectory,
+    });
+    const elsewhere = { keyDirectory, gatewayUrl: 'http://192.0.2.1:8090' };
+    for (const none of [await runningWith({ pid: null }), await runningWith(elsewhere), 'nowhere'])
+      expect(await findDemo(none, folder.path)).toBeUndefined();
   });
 
   it('is none whose keys are not in a key directory of this user', async () => {
@@ -148,8 +149,8 @@ describe('a demo that runs', () => {
     mkdirSync(folder.at('countersign-keys-1'));
     symlinkSync(folder.path, folder.at('way'));
     directories.push(folder.at('way/countersign-keys-1'), `${folder.at('countersign-keys-link')}/`);
-    for (const directory of directories) {
-      const url = await runningWith(directory);
+    for (const keyDirectory of directories) {
+      const url = await runningWith({ keyDirectory });
       await expect(findDemo(url, folder.path)).rejects.toThrow(
         `the keys of the demo at ${url} are out of reach: `,
       );
