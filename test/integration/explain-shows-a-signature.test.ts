@@ -134,6 +134,7 @@ describe('countersign explain', () => {
 
   it.each([
     ['without a target', []],
+    ['with a file and a demo', ['--target', transfer, '--config=c', '--gateway-admin-url=http://[::1]']],
     ['with a timestamp in milliseconds', ['--target', transfer, '--timestamp', '1700000000000']],
   ])('%s points to its help, and exits with 2', async (_what, argv) => {
     const { code, err } = await runCommandHere(explain, ...argv);

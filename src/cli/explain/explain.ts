@@ -51,15 +51,14 @@ const spec = {
 };
 
 export const explain = command(spec, async ({ values }, io) => {
-  const { target } = values;
+  const { target, 'gateway-admin-url': demoUrl } = values;
   if (target === undefined) throw new CliError('--target PATH is required', exitCode.usage);
+  if (values.config !== undefined && demoUrl !== undefined)
+    throw new CliError('--config and --gateway-admin-url exclude each other', exitCode.usage);
   try {
     const body = await (values.form === undefined ? readAll(process.stdin) : readFile(values.form));
-    const file = configFileOf(values.config);
-    const config =
-      file === undefined
-        ? demoConfig(values['gateway-admin-url'], io)
-        : loadWithLogin(file, optionLogin(values));
+    const file = demoUrl === undefined ? configFileOf(values.config) : undefined;
+    const config = file === undefined ? demoConfig(demoUrl, io) : loadWithLogin(file, optionLogin(values));
     const lines = await linesOf(await config, target, body, values, io);
     for (const line of lines) io.out(line);
     return exitCode.done;
@@ -113,7 +112,7 @@ async function linesOf(
 }
 
 /** That of the running demo. @throws CliError if there is none */
-async function demoConfig(gatewayAdminUrl: string, io: Io): Promise<Config> {
+async function demoConfig(gatewayAdminUrl: string | undefined, io: Io): Promise<Config> {
   const running = await findDemo(gatewayAdminUrl);
   if (running === undefined)
     throw new CliError(
