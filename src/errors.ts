@@ -92,9 +92,25 @@ export function responsibleParty(request: {
   return errorTable[reason].status < 500 ? 'caller' : 'countersign';
 }
 
+/** What lets only so many requests through at a time, mostly fields of the configuration; what operators can do about it. */
+export const limits = {
+  'callers[].maxInFlight': 'Does the caller send more than it should? Otherwise raise it.',
+  'environments.*.maxInFlight': 'Is the gateway slow? Otherwise add instances or raise `maxInFlight`.',
+  'proxy.maxBufferedBytes':
+    'Are forms or responses large, or is the gateway slow? Otherwise add memory and raise it.',
+  'signing.maxQueue': 'RSA signatures wait for CPU: add CPU or instances.',
+  'keys.vault.transit': 'Is Vault slow? Otherwise raise its `maxInFlight` or `maxPerSecond`.',
+  'key reads':
+    '`countersign check --online --config FILE` says whether keys can be read. Add instances if they can.',
+} as const;
+
+export type Limit = keyof typeof limits;
+
 interface ProxyErrorOptions {
   /** For operators only, never sent to a client. Must not hold a secret or card data. */
   readonly cause?: unknown;
+  /** For operators, too: which one was reached. */
+  readonly limit?: Limit | undefined;
   /** Seconds, sent as `Retry-After`. */
   readonly retryAfter?: number;
   /** Replaces the outcome of the table, for errors whose outcome only the code that failed knows (`internal`). */
@@ -110,6 +126,7 @@ export class ProxyError extends Error {
   readonly detail: string;
   readonly status: number;
   readonly outcome: Outcome;
+  readonly limit: Limit | undefined;
   readonly headers: Readonly<Record<string, string>>;
 
   constructor(reason: Reason, detail: string, options: ProxyErrorOptions = {}) {
@@ -118,6 +135,7 @@ export class ProxyError extends Error {
     this.detail = detail;
     this.status = errorTable[reason].status;
     this.outcome = options.outcome ?? errorTable[reason].outcome;
+    this.limit = options.limit;
     this.headers = {
       ...options.headers,
       ...(options.retryAfter === undefined ? {} : { 'Retry-After': String(Math.ceil(options.retryAfter)) }),
@@ -127,10 +145,16 @@ export class ProxyError extends Error {
   withDetail(detail: string): ProxyError {
     return new ProxyError(this.reason, detail, {
       cause: this.cause,
+      limit: this.limit,
       outcome: this.outcome,
       headers: this.headers,
     });
   }
+}
+
+/** No room for a request at the moment. @param detail what for */
+export function overloaded(limit: Limit, detail: string): ProxyError {
+  return new ProxyError('overloaded', detail, { limit, retryAfter: 1 });
 }
 
 /** The `code` of an error of Node, such as `ECONNREFUSED`; `undefined` if it has none. */

@@ -1,6 +1,6 @@
 import type { VerifiedCredential } from './auth/authenticate.ts';
 import type { JwtProblem } from './auth/jwt/jwt-error.ts';
-import type { Outcome, Reason } from './errors.ts';
+import type { Limit, Outcome, Reason } from './errors.ts';
 import type { NetworkFailure } from './net/network-failure.ts';
 import type { KeyKind } from './oauth1/methods.ts';
 
@@ -48,13 +48,15 @@ export interface RequestRecord {
   unreachable?: NetworkFailure;
   /** The TLS alert with which the gateway ended the last attempt that it ended so. */
   tlsAlert?: string;
+  /** Which limit was reached, for `overloaded` and `caller-limit`. */
+  limit?: Limit | undefined;
   /** The request that sent this payment before: what became of it is what became of the payment. */
   firstRequestId?: string | undefined;
   /** HTTP status of the last gateway response. */
   gatewayStatus?: number;
   /** Whether the last response rejected the key; absent if it said nothing about it. */
   keyRejected?: boolean | undefined;
-  /** Likely cause, if the gateway responded with 401 or 403 to at least one attempt. */
+  /** What is known of the cause, if the gateway responded with 401 or 403 to at least one attempt. */
   rejection?: Rejection;
   /** The gateway's response is about another order than the request; absent if nothing says so. */
   orderMismatch?: OrderMismatch | undefined;
@@ -157,8 +159,8 @@ export type OrderMismatch = (typeof orderMismatches)[number];
 export type GatewayErrorCode = '124' | 'other';
 
 /**
- * Likely cause of a rejection of the gateway: `other-key` if the gateway then accepted another version (a rotation is in
- * progress), `clock-skew` if its `Date` header was too far from our clock, else `current-key`.
+ * What is known of the cause of a rejection of the gateway: `other-key` if the gateway then accepted another version (a rotation is in
+ * progress), `clock-skew` if its `Date` header was too far from our clock, else only that the `current-key` signed.
  */
 export const rejections = ['current-key', 'other-key', 'clock-skew'] as const;
 export type Rejection = (typeof rejections)[number];

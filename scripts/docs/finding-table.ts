@@ -1,4 +1,5 @@
-import { type Condition, conditions } from '../../src/observability/status/conditions.ts';
+import type { Condition } from '../../src/observability/status/conditions/condition.ts';
+import { conditions } from '../../src/observability/status/conditions.ts';
 import { cell, code, table } from './markdown.ts';
 
 /** Every finding that a status can have. */

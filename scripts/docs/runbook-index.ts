@@ -1,8 +1,8 @@
 import { errorTable, type Reason } from '../../src/errors.ts';
 import { networkFailures } from '../../src/net/network-failure.ts';
+import type { Condition } from '../../src/observability/status/conditions/condition.ts';
 import {
   anchorOf,
-  type Condition,
   conditions,
   sectionOf,
   sectionOfCause,

@@ -87,7 +87,7 @@ async function start(
   if (fault !== undefined) throw new CliError(`Countersign does not start: ${fault}.`, exitCode.failed, true);
   try {
     const service = await startCountersign(loaded, { log, logDestination: destination, acceptUnknownTokens });
-    service.configLoaded(true);
+    service.configLoaded();
     guard.beforeExit(() => service.abort());
     return service;
   } catch (error) {
@@ -115,6 +115,8 @@ export async function shutDown(
   return finished ? exitCode.done : exitCode.failed;
 }
 
+const restartRequired = 'configuration reloaded; some fields require a restart';
+
 /** An invalid file changes nothing. A valid one takes effect, except for the fields that require a restart. */
 export async function reloadConfig(
   { file, load }: Pick<ServiceSource, 'file' | 'load'>,
@@ -122,25 +124,25 @@ export async function reloadConfig(
   log: Logger,
 ): Promise<void> {
   await reopenAudit(service, log);
+  const failed = 'configuration reload failed; keeping the current one';
   try {
     const loaded = await load();
     if ('problems' in loaded) {
-      for (const line of formatProblems(file, loaded.problems)) log.message('error', line);
-      log.message('error', 'configuration reload failed; keeping the current one');
-      service.configLoaded(false);
+      const [first = '', ...lines] = formatProblems(file, loaded.problems);
+      for (const line of [first, ...lines]) log.message('error', line);
+      log.message('error', failed);
+      service.configLoaded(`${failed}: ${first}`);
       return;
     }
-    const fields = await service.reload(loaded);
-    service.configLoaded(fields.length === 0);
+    const fields = (await service.reload(loaded)).join(', ');
     warnOfCallers(loaded.config, log);
-    if (fields.length === 0) log.message('info', 'configuration reloaded');
-    else
-      log.message('warn', 'configuration reloaded; some fields require a restart', {
-        fields: fields.join(', '),
-      });
+    if (fields === '') log.message('info', 'configuration reloaded');
+    else log.message('warn', restartRequired, { fields });
+    service.configLoaded(fields === '' ? undefined : `${restartRequired}: ${fields}`);
   } catch (error) {
-    service.configLoaded(false);
-    log.message('error', `configuration reload failed; keeping the current one: ${messageOf(error)}`);
+    const problem = `${failed}: ${messageOf(error)}`;
+    log.message('error', problem);
+    service.configLoaded(problem);
   }
 }
 

@@ -1,4 +1,4 @@
-import { ProxyError } from '../errors.ts';
+import { overloaded, ProxyError } from '../errors.ts';
 import type { LoginRef } from './login-ref.ts';
 
 /** Seconds: long enough for a source to recover, short enough for a caller to wait. */
@@ -59,10 +59,9 @@ export function keyNotUsable({ environment, login }: LoginRef, problem: string, 
 }
 
 export function tooManyWaiting({ environment, login }: LoginRef): ProxyError {
-  return new ProxyError(
-    'overloaded',
+  return overloaded(
+    'key reads',
     `Too many requests wait for the keys of login "${login}" in environment "${environment}". Retry later.`,
-    { retryAfter: 1 },
   );
 }
 

@@ -1,4 +1,4 @@
-import { ProxyError } from '../errors.ts';
+import { overloaded } from '../errors.ts';
 import { inSpan } from '../trace.ts';
 import type { MonotonicClock, SetTimer } from '../util/clock.ts';
 import { NoRoom, Slots } from '../util/slots.ts';
@@ -185,7 +185,7 @@ export class KeyReader {
     } catch (error) {
       if (!(error instanceof NoRoom)) throw error;
       const detail = `Too many requests wait for keys in environment "${ref.environment}". Retry later.`;
-      throw new ProxyError('overloaded', detail, { retryAfter: 1 });
+      throw overloaded('key reads', detail);
     }
   }
 

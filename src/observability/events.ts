@@ -46,8 +46,8 @@ export interface EventObserver extends KeySourceObserver, SigningObserver, Curre
   signingQueueChanged(depth: number): void;
   tlsConnected(end: TlsEnd, session: TlsSession): void;
   tlsFailed(end: TlsEnd, problem: TlsProblem): void;
-  /** The configuration was loaded or reloaded. @param successful whether all of it is in effect */
-  configLoaded(successful: boolean): void;
+  /** The configuration was loaded or reloaded. @param problem why not all of the file is in effect */
+  configLoaded(problem?: string): void;
   /** @param issuer name in the configuration; `undefined` if the token has none of those */
   jwtVerified(issuer: string | undefined, result: JwtResult): void;
   /** @param head the newest record of the audit trail */

@@ -74,12 +74,12 @@ export function createLogger(level: LogLevel, destination: LogStream): Logger {
   };
 }
 
-/** By what an operator should look at first: unknown outcomes, crossed orders and bugs, then denials and a failing gateway. */
+/** By what an operator should look at first: unknown outcomes, crossed orders and bugs, then denials, limits and a failing gateway. */
 function levelOf(context: RequestContext): LineLevel {
   const { outcome, reason, status, gatewayStatus, callback, orderMismatch } = context;
   if (reason === 'duplicate-payment') return 'warn';
   if (outcome === 'unknown' || reason === 'internal' || orderMismatch === 'order-id') return 'error';
-  const isDenied = reason === 'not-allowed' || reason === 'caller-unknown';
+  const isDenied = reason === 'not-allowed' || reason === 'caller-unknown' || reason === 'caller-limit';
   const isForged = callback !== undefined && callback !== 'verified';
   const isOdd = orderMismatch !== undefined || isForged;
   if ((status ?? 0) >= 500 || isRejection(gatewayStatus ?? 0) || isDenied || isOdd) return 'warn';
@@ -114,6 +114,7 @@ function fieldsOf(context: RequestContext): object {
     rejection: context.rejection,
     callback: context.callback,
     reason: context.reason,
+    limit: context.limit,
     outcome: context.outcome,
     firstRequestId: context.firstRequestId,
     attempts: context.attempts,

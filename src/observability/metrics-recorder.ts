@@ -45,7 +45,7 @@ export function createMetricsRecorder(metrics: Metrics, labels: Labels): EventOb
     signed: (method, value) => metrics.signing.observe({ labels: { method }, value }),
     spansCounted: (result, count) => metrics.spans.inc({ result }, count),
     signingQueueChanged: (depth) => metrics.signingQueue.set({}, depth),
-    configLoaded: (successful) => metrics.configReloaded.set({}, successful ? 1 : 0),
+    configLoaded: (problem) => metrics.configReloaded.set({}, problem === undefined ? 1 : 0),
     authorizationDecided: (caller, decision) => metrics.decisions.inc({ ...labels.caller(caller), decision }),
     jwtVerified: (issuer, result) => metrics.jwtVerifications.inc({ ...labels.issuer(issuer), result }),
     auditRecordsWritten({ sequence, mac }) {

@@ -251,6 +251,7 @@ function authorize(
 /** Anything but a ProxyError is a bug: its message is neither logged nor sent, since it may hold data. */
 function toProxyError(error: unknown, { record }: Work, { log, redactor }: HandlerOptions): ProxyError {
   if (error instanceof ProxyError) {
+    record.limit = error.limit;
     const detail = redactor.text(error.detail);
     return withTrueOutcome(detail === error.detail ? error : error.withDetail(detail), record);
   }

@@ -1,4 +1,4 @@
-import { ProxyError } from '../errors.ts';
+import { overloaded, ProxyError } from '../errors.ts';
 import type { MonotonicClock } from '../util/clock.ts';
 
 interface Use {
@@ -27,7 +27,7 @@ export class ConcurrencyLimiter {
     const release = this.#take(this.#callers, name, limit);
     if (release !== undefined) return release;
     const detail = `The limit of ${limit} concurrent requests of this caller is reached. Retry later.`;
-    throw new ProxyError('caller-limit', detail, { retryAfter: 1 });
+    throw new ProxyError('caller-limit', detail, { limit: 'callers[].maxInFlight', retryAfter: 1 });
   }
 
   /**
@@ -40,7 +40,7 @@ export class ConcurrencyLimiter {
     const release = this.#take(this.#environments, name, limit);
     if (release !== undefined) return release;
     const detail = `The limit of ${limit} concurrent requests to this environment is reached.`;
-    throw new ProxyError('overloaded', detail, { retryAfter: 1 });
+    throw overloaded('environments.*.maxInFlight', detail);
   }
 
   /** Requests to the environment in flight. */

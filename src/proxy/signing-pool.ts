@@ -1,4 +1,4 @@
-import { ProxyError } from '../errors.ts';
+import { overloaded } from '../errors.ts';
 import type { SignRemotely } from '../keys/key-source.ts';
 import type { LoginRef } from '../keys/login-ref.ts';
 import type { TransitKey, UsableKey } from '../keys/ring.ts';
@@ -76,7 +76,10 @@ export class SigningPool {
   async #inTurn(sign: () => string | Promise<string>, { caller }: Signee): Promise<string> {
     const leave = this.#room.enter(caller);
     if (leave === undefined)
-      throw overloaded('The signing queue is full, for this caller or for all (signing.maxQueue).');
+      throw overloaded(
+        'signing.maxQueue',
+        'The signing queue is full, for this caller or for all (signing.maxQueue).',
+      );
     try {
       return await this.#slots.run(async () => await sign());
     } finally {
@@ -105,15 +108,11 @@ function bounded(
     const ofCaller = limits.callers.get(caller) ?? newRate(Math.ceil(maxPerSecond / 2));
     limits.callers.set(caller, ofCaller);
     const text = `Too many signatures in Vault at once for environment "${environment}", of this caller or of all (keys.vault.transit). Nothing was sent. Retry later.`;
-    if (!ofCaller.take() || !limits.rate.take()) throw overloaded(text);
+    if (!ofCaller.take() || !limits.rate.take()) throw overloaded('keys.vault.transit', text);
     try {
       return await limits.slots.run(() => signRemotely(login, key, baseString), caller);
     } catch (error) {
-      throw error instanceof NoRoom ? overloaded(text) : error;
+      throw error instanceof NoRoom ? overloaded('keys.vault.transit', text) : error;
     }
   };
-}
-
-function overloaded(detail: string): ProxyError {
-  return new ProxyError('overloaded', detail, { retryAfter: 1 });
 }

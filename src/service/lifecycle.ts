@@ -50,8 +50,8 @@ export async function startCountersign(loaded: ValidConfig, options: ServiceOpti
     },
     /** Begins the next audit file. @throws Error if its key cannot be read; the previous one stays in use */
     reopenAudit: async () => audit?.reopen(),
-    /** Sets the metric for whether the last loaded configuration is fully in effect. */
-    configLoaded: (successful: boolean) => metrics.configLoaded(successful),
+    /** For metric and status. @param problem why not all of the file is in effect */
+    configLoaded: (problem?: string) => metrics.configLoaded(problem),
     /**
      * Graceful shutdown. Resolves to whether all in-flight requests finished in time.
      *

@@ -12,9 +12,17 @@ export const startOnly: Readonly<Record<string, (config: Config) => unknown>> = 
   'log.level': ({ log }) => log.level,
 };
 
+/** What may be open on loopback depends on the host, so that the rest of a configuration with another one cannot be applied. */
+const addresses: typeof startOnly = {
+  'proxy.host': ({ proxy }) => proxy.host,
+  'proxy.port': ({ proxy }) => proxy.port,
+  'admin.host': ({ admin }) => admin.host,
+  'admin.port': ({ admin }) => admin.port,
+};
+
 /** The fields that differ from those the process started with, and require a restart. */
-export function fieldsForRestart(started: Config, next: Config): readonly string[] {
-  return Object.entries(startOnly)
+export function fieldsForRestart(started: Config, next: Config, fields = startOnly): readonly string[] {
+  return Object.entries(fields)
     .filter(([, read]) => !isDeepStrictEqual(read(started), read(next)))
     .map(([field]) => field);
 }
@@ -41,9 +49,8 @@ export class ServiceInUse {
    */
   async replace(loaded: ValidConfig): Promise<void> {
     const previous = this.current;
-    // What may be open on loopback depends on the host, so that the rest of such a configuration cannot be applied.
-    if (previous !== undefined && addressesOf(previous.config) !== addressesOf(loaded.config))
-      throw new Error('the address of a port changes: restart');
+    const moved = previous === undefined ? [] : fieldsForRestart(previous.config, loaded.config, addresses);
+    if (moved.length > 0) throw new Error(`${moved.join(', ')} changed, which requires a restart`);
     const next = await buildService(loaded, this.#shared, previous);
     try {
       if (previous !== undefined) await next.check(previous);
@@ -83,8 +90,4 @@ export class ServiceInUse {
     this.#services.delete(previous);
     await previous.stop(this.#services);
   }
-}
-
-function addressesOf({ proxy, admin }: Config): string {
-  return [proxy.host, proxy.port, admin.host, admin.port].join(' ');
 }

@@ -27,9 +27,10 @@ describe('one request more than maxInFlight', () => {
     const first = [edge.transfer(), edge.balance()];
     await until(() => edge.gateway.requests.length === 2);
     expect(await edge.counted('requests_in_flight')).toBe(2);
+    const limited = { outcome: 'not-sent', caller: 'local', limit: 'environments.*.maxInFlight' };
     for (const rejected of [await edge.transfer(), await edge.balance()]) {
       expectOverloaded(rejected);
-      expect(await edge.lineOf(rejected)).toMatchObject({ status: 503, outcome: 'not-sent', attempts: 0 });
+      expect(await edge.lineOf(rejected)).toMatchObject({ status: 503, attempts: 0, ...limited });
     }
     expect(edge.gateway.requests).toHaveLength(2);
     release();

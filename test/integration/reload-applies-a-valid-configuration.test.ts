@@ -105,7 +105,7 @@ describe('a reload', () => {
     const sandbox = { ...environments(next.url).sandbox, caFile: join(proxy.keysFolder, 'gone.pem') };
     for (const [config, error] of [
       [{ keys }, 'the new key source cannot be used: cannot read the directory'],
-      [{ admin: { port: 1 } }, 'the address of a port changes: restart'],
+      [{ admin: { port: 1 } }, 'admin.port changed, which requires a restart'],
       [{ environments: { sandbox } }, 'does not exist'],
     ] as const)
       await expect(proxy.reload({ ...others, ...config })).rejects.toThrow(error);

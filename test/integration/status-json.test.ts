@@ -54,7 +54,7 @@ it('the status is JSON that nothing stores, of a calm instance and its environme
     certificates: [],
     keySource: { type: 'directory', state: 'up', deniedLogins: 0, problem: null },
     process: { version: '0.2.0', node: process.version },
-    config: { reloadFailed: false },
+    config: { problem: null },
   });
   for (const time of [status.at, status.callers[0]?.lastSeenAt, status.keySource.since])
     expect(Math.abs(Date.now() - milliseconds(time))).toBeLessThan(60_000);
@@ -197,15 +197,18 @@ describe('a reload', () => {
     const file = join(process.folder, 'config.yaml');
     const digestOf = () => hash('sha256', readFileSync(file));
     const first = await process.instanceStatus();
-    expect(first.config).toMatchObject({ digest: digestOf(), reloadFailed: false });
+    expect(first.config).toMatchObject({ digest: digestOf(), problem: null });
     process.rewrite('environments: 1');
     process.signal('SIGHUP');
-    await until(async () => (await process.instanceStatus()).config.reloadFailed);
-    expect((await process.instanceStatus()).config).toEqual({ ...first.config, reloadFailed: true });
+    await until(async () => (await process.instanceStatus()).config.problem !== null);
+    const { config, findings } = await process.instanceStatus();
+    const problem = expect.stringMatching(/^configuration reload failed; .*config\.yaml:1: environments/);
+    expect(config).toEqual({ ...first.config, problem });
+    expect(findings).toMatchObject([{ code: 'config-reload-failed' }]);
     process.rewrite(`# another file\n${stringify(configFor(closedUrl))}`);
     process.signal('SIGHUP');
     await until(async () => (await process.instanceStatus()).config.digest === digestOf());
-    await until(async () => !(await process.instanceStatus()).config.reloadFailed);
+    await until(async () => (await process.instanceStatus()).config.problem === null);
     expect(milliseconds((await process.instanceStatus()).config.loadedAt)).toBeGreaterThan(
       milliseconds(first.config.loadedAt),
     );

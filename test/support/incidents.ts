@@ -216,7 +216,7 @@ export async function gatewayIncidents(start: Harness): Promise<Incident[]> {
       },
     ),
     play(
-      ['full', 'saturated', /full (is|was) at its limit/, /maxInFlight/, 'CountersignSaturated'],
+      ['full', 'saturated', /full: .*maxInFlight.* of local failed/, /gateway slow/, 'CountersignSaturated'],
       burst('full', 4, () => balance(process, 'full')),
     ),
     play(
@@ -262,7 +262,7 @@ export async function gatewayIncidents(start: Harness): Promise<Incident[]> {
       traffic: async () => {},
     }),
     play(
-      ['removed', 'key-missing', /removed: a login has no control key; .* of acme/, /Store it/, keyMissing],
+      ['removed', 'key-missing', /removed: a login has neither .* nor .* of acme/, /Store it/, keyMissing],
       file('removed', 'acme'),
     ),
     play(['kind', 'key-missing', /kind: a login has no RSA key; .* of acme/, /Store it/, keyMissing], {
@@ -291,19 +291,16 @@ export async function gatewayIncidents(start: Harness): Promise<Incident[]> {
       ['issuer', 'jwt-keys-stale', /idp cannot be fetched: /, /check --online/, 'CountersignJwtKeysStale'],
       { begin: () => oidc.fail(), end: () => oidc.recover(), traffic: async () => {} },
     ),
-    play(
-      ['reload', 'config-reload-failed', /not reloaded/, /previous one is/, 'CountersignConfigReloadFailed'],
-      {
-        // The last one: the changes of the others come into effect first.
-        async begin() {
-          await reload();
-          process.rewrite('environments: [');
-          process.signal('SIGHUP');
-        },
-        end: reload,
-        traffic: async () => {},
+    play(['reload', 'config-reload-failed', /reload failed; /, /Correct/, 'CountersignConfigReloadFailed'], {
+      // The last one: the changes of the others come into effect first.
+      async begin() {
+        await reload();
+        process.rewrite('environments: [');
+        process.signal('SIGHUP');
       },
-    ),
+      end: reload,
+      traffic: async () => {},
+    }),
   ];
 }
 

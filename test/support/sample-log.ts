@@ -108,7 +108,8 @@ export function sampleLog(): string {
     const { status, outcome } = errorTable[reason];
     const rejected = status === 401 || status === 403 ? client : undefined;
     const firstRequestId = reason === 'duplicate-payment' ? full.id : undefined;
-    log.requestFinished({ ...full, reason, status, outcome, rejected, firstRequestId });
+    const limit = reason === 'overloaded' ? 'signing.maxQueue' : undefined;
+    log.requestFinished({ ...full, reason, limit, status, outcome, rejected, firstRequestId });
   }
   log.handshakeFailed({ role: 'listener', problem: 'other', cause: 'plain-http', peer: '10.0.0.9' });
   log.internalError(full, new Error('x'));

@@ -75,7 +75,7 @@ export async function startProxy(options: ProxyOptions = {}): Promise<TestProxy>
   };
   const service = await startCountersign(configOf(config), { renderInterval: 0, ...options, log });
   // Like `countersign serve`.
-  service.configLoaded(true);
+  service.configLoaded();
   let stopped: Promise<boolean> | undefined;
   return {
     ...observe({ url: service.proxyUrl, adminUrl: service.adminUrl, ca: own?.ca }, () => chunks.join('')),

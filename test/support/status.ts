@@ -175,7 +175,7 @@ export function emptyStatus(): Status {
     claims: null,
     keySource: keySourceStatus(),
     process: { version: '0.2.0', node: '26.12.1', startedAt: ago(4) },
-    config: { digest: fingerprint(99), loadedAt: ago(4), reloadFailed: false },
+    config: { digest: fingerprint(99), loadedAt: ago(4), problem: null },
   });
 }
 
@@ -244,7 +244,7 @@ export function calmStatus(fields: Partial<StatusFacts> = {}): Status {
       since: ago(9 * day),
     }),
     process: { version: '0.2.0', node: '26.12.1', startedAt: ago(9 * day) },
-    config: { digest: fingerprint(99), loadedAt: ago(2 * day), reloadFailed: false },
+    config: { digest: fingerprint(99), loadedAt: ago(2 * day), problem: null },
     ...fields,
   });
 }
@@ -265,8 +265,8 @@ export function rotationStatus(): Status {
 export function troubleStatus(): Status {
   const calm = calmStatus();
   const [production = environmentStatus(), ...others] = calm.environments;
-  const failures = { detail: null, login: null, share: 0.182, lastAt: ago(8) };
   const none = { caller: null, environment: null, operation: null, login: null };
+  const failures = { detail: null, caller: null, operation: null, login: null, share: 0.182 };
   const causes: Partial<FailedRequest>[] = [
     { status: 503, outcome: 'not-sent', cause: 'overloaded', runbookSection: '#countersignsaturated' },
     {},
@@ -301,7 +301,7 @@ export function troubleStatus(): Status {
         ...production,
         inFlight: 500,
         failedShare: 0.182,
-        failures: [{ ...failures, cause: 'gateway-timeout', count: 941 }],
+        failures: [{ ...failures, cause: 'gateway-timeout', count: 941, since: ago(400), lastAt: ago(8) }],
         logins: { accepted: 9, rejected: 3, rejectedNames: [] },
         rejectedShare: 0.634,
         latency: { p50: 4.2, p99: 28.1 },
@@ -357,7 +357,7 @@ export function troubleStatus(): Status {
       since: ago(51 * minute),
       problem: 'Vault cannot be reached (ECONNREFUSED).',
     }),
-    config: { ...calm.config, reloadFailed: true },
+    config: { ...calm.config, problem: 'configuration reloaded; some fields require a restart: log.level' },
   });
 }
 

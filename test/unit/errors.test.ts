@@ -24,9 +24,10 @@ describe('the responsible party', () => {
 
 it('an error with another detail is the same one apart from that', () => {
   const cause = new Error('cause');
-  const options = { cause, outcome: 'unknown', retryAfter: 1.5, headers: { Allow: 'POST' } } as const;
+  const same = { outcome: 'unknown', limit: 'key reads' } as const;
+  const options = { ...same, cause, retryAfter: 1.5, headers: { Allow: 'POST' } };
   const error = new ProxyError('overloaded', 'First.', options).withDetail('Second.');
-  expect(error).toMatchObject({ reason: 'overloaded', detail: 'Second.', status: 503, outcome: 'unknown' });
+  expect(error).toMatchObject({ reason: 'overloaded', detail: 'Second.', status: 503, ...same });
   expect(error.headers).toEqual({ Allow: 'POST', 'Retry-After': '2' });
   expect(error.cause).toBe(cause);
 });

@@ -28,11 +28,14 @@ const health = z.strictObject({
 const recentFailures = z.strictObject({
   cause: text.describe('As of a failed request.'),
   detail: maybeText.describe(
-    'Of the last one: why the gateway was unreachable (`refused`, `dns`, `tls`, `timeout`, `other`, or `proxy-` and what the egress proxy did), the TLS alert of the gateway, its status, the kind of the key, or the problem of the key source.',
+    'Of the last one: why the gateway was unreachable (`refused`, `dns`, `tls`, `timeout`, `other`, or `proxy-` and what the egress proxy did), the TLS alert of the gateway, its status, the kind of the key, the problem of the key source, or the limit that was reached.',
   ),
-  login: maybeText.describe('If all of these requests have the same.'),
+  caller: maybeText.describe('If all of these requests have the same; so are operation and login.'),
+  operation: maybeText,
+  login: maybeText,
   count,
   share: share.describe('Of all requests of the last minute.'),
+  since: time.describe('Of the first one, with no minute without any since then.'),
   lastAt: time,
 });
 
@@ -52,7 +55,7 @@ const environment = z.strictObject({
   allFail: bool.describe(
     'Whether requests ended in the last 4 seconds and every one failed, other than by a fault of its caller: 401 and 403 of the gateway too.',
   ),
-  failures: z.array(recentFailures).describe('These requests by cause.'),
+  failures: z.array(recentFailures).describe('These requests, and those with 401 and 403, by cause.'),
   logins: z
     .strictObject({
       accepted: count,
@@ -209,7 +212,7 @@ export const statusFacts = z.strictObject({
       'SHA-256 of the configuration file in effect, as `sha256sum` prints it; with an operationsFile, of both, one after the other.',
     ),
     loadedAt: time.describe('When that file was loaded.'),
-    reloadFailed: bool.describe('Whether the last reload failed or requires a restart.'),
+    problem: maybeText.describe('Why the last reload failed, or what of it requires a restart; else null.'),
   }),
 });
 

@@ -86,3 +86,7 @@ export function versionName(version: number): string {
 export function sourceName(type: StatusFacts['keySource']['type']): string {
   return type === 'vault' ? 'Vault' : 'Key directory';
 }
+
+export function capitalized(text: string): string {
+  return `${text.charAt(0).toUpperCase()}${text.slice(1)}`;
+}

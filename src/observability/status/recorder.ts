@@ -1,7 +1,7 @@
 import { responsibleParty } from '../../errors.ts';
 import { isPaymentServerError, isRejection, isUncertainPayment } from '../../gateway/response.ts';
 import type { RequestContext } from '../../request-context.ts';
-import { isoTime, type MonotonicClock, type WallClock, type WallTimes, wallTimes } from '../../util/clock.ts';
+import { type MonotonicClock, type WallClock, type WallTimes, wallTimes } from '../../util/clock.ts';
 import type { EventObserver, GatewayResponseEvent } from '../events.ts';
 import { anchorOf, conditions, sectionOf, sectionOfCause } from './conditions.ts';
 import type { FailedRequest, FailureCause, StatusFacts, UncertainPayment } from './facts.ts';
@@ -45,21 +45,26 @@ export function createStatusRecorder(loaded: Configured, clocks: Clocks) {
   const { monotonic } = clocks;
   const shown = wallTimes(clocks);
   const keySource = createKeySourceRecorder(clocks, shown);
-  const instance = createInstanceRecorder(clocks);
+  const instance = createInstanceRecorder(clocks, shown);
   const requests = createLists(clocks, shown);
   let environments = new Map<string, Environment>();
   let callers = new Map<string, Caller>();
   /** Why the last signature in Vault failed, by environment; there are no others than those of the configuration. */
   const signingProblems = new Map<string, string>();
-  const detailOf = (context: RequestContext): string | undefined => {
-    const { reason, environment = '', login = '', unreachable, tlsAlert, keyKind, gatewayStatus } = context;
-    if (reason === 'gateway-unreachable') return unreachable;
-    if (reason === 'gateway-reset') return tlsAlert;
-    if (reason === undefined) return gatewayStatus?.toString();
-    if (reason === 'key-missing' || reason === 'key-unusable') return keyKind;
-    if (reason === 'signing-unavailable') return signingProblems.get(environment);
-    if (reason !== 'key-source-unavailable') return undefined;
-    return keySource.readProblem({ environment, login }) ?? keySource.keySource().problem ?? undefined;
+  const detailOf = (context: RequestContext): string | null => {
+    const { environment = '', login = '', keyKind } = context;
+    const details: Readonly<Record<string, string | null | undefined>> = {
+      response: context.gatewayStatus?.toString(),
+      'gateway-unreachable': context.unreachable,
+      'gateway-reset': context.tlsAlert,
+      overloaded: context.limit,
+      'key-missing': keyKind,
+      'key-unusable': keyKind,
+      'signing-unavailable': signingProblems.get(environment),
+      'key-source-unavailable':
+        keySource.readProblem({ environment, login }) ?? keySource.keySource().problem,
+    };
+    return details[context.reason ?? 'response'] ?? null;
   };
   const newEnvironment = () => new Environment(monotonic());
   /** Keeps what is known of the names that a reloaded configuration still has. */
@@ -100,10 +105,11 @@ export function createStatusRecorder(loaded: Configured, clocks: Clocks) {
   };
 }
 
-function createInstanceRecorder({ clock }: WallClock) {
+function createInstanceRecorder({ monotonic }: MonotonicClock, shown: WallTimes) {
   let audit: StatusFacts['audit'] = null;
   let claims: StatusFacts['claims'] = null;
-  let config = { digest: '', loadedAt: '', reloadFailed: false };
+  let file = { digest: '', loadedAt: monotonic() };
+  let problem: string | null = null;
   return {
     auditUp(up: boolean, cause: string | null = null): void {
       audit = { up, problem: cause };
@@ -111,13 +117,13 @@ function createInstanceRecorder({ clock }: WallClock) {
     claimStoreUp(up: boolean, cause: string | null = null): void {
       claims = { up, problem: cause };
     },
-    configLoaded(successful: boolean): void {
-      config = { ...config, reloadFailed: !successful };
+    configLoaded(why: string | null = null): void {
+      problem = why;
     },
     useFile(digest: string): void {
-      config = { ...config, digest, loadedAt: isoTime(clock()) };
+      file = { digest, loadedAt: monotonic() };
     },
-    state: () => ({ audit, claims, config }),
+    state: () => ({ audit, claims, config: { ...file, loadedAt: shown(file.loadedAt), problem } }),
   };
 }
 
@@ -210,15 +216,14 @@ class Environment {
     this.#window = new RequestWindow(startedAt);
   }
 
-  finished(context: RequestContext, detailOf: (context: RequestContext) => string | undefined): void {
-    const { startedAt, durations, login = null, keyRejected } = context;
+  finished(context: RequestContext, detailOf: (context: RequestContext) => string | null): void {
+    const { startedAt, durations, caller = null, operation = null, login = null, keyRejected } = context;
     const { total = 0 } = durations;
     const endedAt = startedAt + total * 1000;
     const verdict = verdictOn(context);
-    const failure =
-      verdict === 'failed'
-        ? { cause: causeOf(context), detail: detailOf(context) ?? null, login }
-        : undefined;
+    const cause = causeOf(context);
+    const isFailure = verdict === 'failed' || (verdict === 'rejected' && cause !== 'gateway-status');
+    const failure = isFailure ? { cause, detail: detailOf(context), caller, operation, login } : undefined;
     this.#window.recordRequest(endedAt, total, verdict, failure);
     if (login === null || keyRejected === undefined) return;
     setBounded(this.#logins, login, { at: endedAt, rejected: keyRejected }, maxLogins);
@@ -237,7 +242,7 @@ class Environment {
   /** Of the last minute. */
   status(now: number, shown: WallTimes) {
     const { failures, ...summary } = this.#window.summary(now);
-    const timed = failures.map((one) => ({ ...one, lastAt: shown(one.lastAt) }));
+    const timed = failures.map((one) => ({ ...one, since: shown(one.since), lastAt: shown(one.lastAt) }));
     return { ...summary, failures: timed, ...this.#heard(now) };
   }
 

@@ -19,16 +19,22 @@ const precision = { lowest: 1, highest: 2 ** 24, figures: 1 };
  */
 export type Verdict = 'succeeded' | 'failed' | 'rejected' | 'neither';
 
-/** Failed requests of one cause. */
+/** Requests that failed, or that the gateway rejected, for one cause. */
 interface Failures {
   readonly cause: FailureCause;
-  readonly count: number;
   /** Of the last one. */
-  readonly lastAt: number;
   readonly detail: string | null;
-  /** If all of them have the same. */
+  /** If all of them have the same, as the next two. */
+  readonly caller: string | null;
+  readonly operation: string | null;
   readonly login: string | null;
+  readonly count: number;
+  /** The first of them without a minute between two. */
+  readonly since: number;
+  readonly lastAt: number;
 }
+
+type Failure = Omit<Failures, 'count' | 'since' | 'lastAt'>;
 
 /** What happened in one second. */
 type Slot = ReturnType<typeof newSlot>;
@@ -41,7 +47,9 @@ function newSlot(second: number) {
 
 function together(one: Failures | undefined, later: Failures): Failures {
   if (one === undefined) return later;
-  return { ...later, count: one.count + later.count, login: one.login === later.login ? one.login : null };
+  const same = (name: 'caller' | 'operation' | 'login') => (one[name] === later[name] ? one[name] : null);
+  const [caller, operation, login] = [same('caller'), same('operation'), same('login')];
+  return { ...later, count: one.count + later.count, caller, operation, login };
 }
 
 /**
@@ -51,6 +59,8 @@ function together(one: Failures | undefined, later: Failures): Failures {
 export class RequestWindow {
   readonly #startedAt: number;
   readonly #slots: Slot[] = [];
+  /** The last one of each cause. */
+  readonly #last = new Map<FailureCause, Failures>();
 
   constructor(startedAt: number) {
     this.#startedAt = startedAt;
@@ -58,21 +68,19 @@ export class RequestWindow {
 
   /**
    * @param seconds from request to response
-   * @param failure of a failed one
+   * @param failure of a failed or rejected one
    */
-  recordRequest(
-    now: number,
-    seconds: number,
-    verdict: Verdict,
-    failure?: Pick<Failures, 'cause' | 'detail' | 'login'>,
-  ): void {
+  recordRequest(now: number, seconds: number, verdict: Verdict, failure?: Failure): void {
     const slot = this.#slotOf(now);
     slot[verdict] += 1;
     const { lowest, highest } = precision;
     if (verdict !== 'neither')
       slot.durations.record(Math.min(Math.max(Math.ceil(seconds * perSecond), lowest), highest));
     if (failure === undefined) return;
-    const one = { ...failure, count: 1, lastAt: now };
+    const last = this.#last.get(failure.cause);
+    const since = last !== undefined && now - last.lastAt < size * 1000 ? last.since : now;
+    const one = { ...failure, count: 1, since, lastAt: now };
+    this.#last.set(failure.cause, one);
     slot.failures.set(failure.cause, together(slot.failures.get(failure.cause), one));
   }
 

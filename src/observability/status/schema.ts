@@ -1,5 +1,6 @@
 import { z } from 'zod';
-import { anchorOf, type Condition, conditions, findingCodes, sectionOf } from './conditions.ts';
+import type { Condition } from './conditions/condition.ts';
+import { anchorOf, conditions, findingCodes, sectionOf } from './conditions.ts';
 import { type StatusFacts, statusFacts, uncertainPayment } from './facts.ts';
 import { severities } from './thresholds.ts';
 

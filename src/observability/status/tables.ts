@@ -185,9 +185,10 @@ const sourceStates = {
 function instance({ at, process, config, keySource: source, certificates }: Status): Table {
   const moment = (time: string | null) =>
     known(time, '-', (known) => ({ text: clockText(at, known), detail: relative(at, known) }));
-  const loaded: Text = config.reloadFailed
-    ? { look: 'pill', tone: 'warn', text: 'Not reloaded' }
-    : { look: 'pill', tone: 'ok', text: 'In effect' };
+  const loaded: Text =
+    config.problem === null
+      ? { look: 'pill', tone: 'ok', text: 'In effect' }
+      : { look: 'pill', tone: 'warn', text: 'Not the whole file' };
   return {
     id: 'instance',
     title: 'Instance',

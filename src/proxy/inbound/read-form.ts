@@ -1,5 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { errorCode, isParserError, ProxyError } from '../../errors.ts';
+import { errorCode, isParserError, overloaded, ProxyError } from '../../errors.ts';
 import { decodeForm } from '../../oauth1/decode-form.ts';
 import type { Pair } from '../../oauth1/parameters.ts';
 import type { MemoryReservation } from '../limits.ts';
@@ -65,7 +65,7 @@ function failureOfSize(
   if (size > limits.maxBodyBytes) return payloadTooLarge(limits);
   if (memory.reserve(added * bytesHeldPerByte)) return undefined;
   const detail = 'The requests in flight use all memory reserved for them. Send the request again later.';
-  return new ProxyError('overloaded', detail, { retryAfter: 1 });
+  return overloaded('proxy.maxBufferedBytes', detail);
 }
 
 /** Reads the raw bytes. If the body is rejected, sending the response deals with the unread rest. */

@@ -36,33 +36,33 @@ describe('a reload', () => {
     readonly reopenAudit?: () => Promise<void>;
   }
 
-  it.each<[string, Case, string[], successful: boolean, applied: number]>([
+  it.each<[string, Case, string[], problem: string | undefined, applied: number]>([
     [
       'is applied as a whole says so, and what is remarkable about callers',
       {},
       [...callers, 'info configuration reloaded'],
-      true,
+      undefined,
       1,
     ],
     [
       'requires a restart for a part names the fields, and is not successful',
       { fields: ['proxy.port', 'log.level'] },
       [...callers, 'warn configuration reloaded; some fields require a restart proxy.port, log.level'],
-      false,
+      'configuration reloaded; some fields require a restart: proxy.port, log.level',
       1,
     ],
     [
       'has an invalid file lists its problems, and changes nothing',
       { load: async () => ({ problems }) },
       ['error c.yaml:3: proxy.port: is wrong', 'error 1 problem', keeping],
-      false,
+      'configuration reload failed; keeping the current one: c.yaml:3: proxy.port: is wrong',
       0,
     ],
     [
       'fails says why',
       { load: () => Promise.reject(new Error('the file is gone')) },
       [`${keeping}: the file is gone`],
-      false,
+      'configuration reload failed; keeping the current one: the file is gone',
       0,
     ],
     [
@@ -73,25 +73,25 @@ describe('a reload', () => {
         ...callers,
         'info configuration reloaded',
       ],
-      true,
+      undefined,
       1,
     ],
-  ])('that %s', async (_, given, expected, isSuccessful, times) => {
+  ])('that %s', async (_, given, expected, problem, times) => {
     const { load = async () => valid, fields = [], reopenAudit = async () => {} } = given;
     const { log, lines } = startLog();
-    const [successful, applied]: [boolean[], unknown[]] = [[], []];
+    const [reported, applied]: [unknown[], unknown[]] = [[], []];
     const service = {
       reopenAudit,
-      configLoaded: (value: boolean) => void successful.push(value),
+      configLoaded: (value?: string) => void reported.push(value),
       reload: async (loaded: unknown) => {
         applied.push(loaded);
         return fields;
       },
     };
     await reloadConfig({ file: 'c.yaml', load }, service, log);
-    expect({ lines, successful, applied: applied.length }).toEqual({
+    expect({ lines, reported, applied: applied.length }).toEqual({
       lines: expected,
-      successful: [isSuccessful],
+      reported: [problem],
       applied: times,
     });
   });

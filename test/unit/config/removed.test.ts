@@ -1,9 +1,5 @@
 import { afterAll, describe, expect, it } from '@jest/globals';
-import { reloadConfig } from '../../../src/cli/serve.ts';
-import { loadConfig } from '../../../src/config/load.ts';
 import { removedOptions, withReplacement } from '../../../src/config/removed.ts';
-import { builtInOperations } from '../../../src/gateway/operations.ts';
-import { createLogger } from '../../../src/observability/logger.ts';
 import { run } from '../../support/cli.ts';
 import { Folder } from '../../support/folder.ts';
 import { minimal, problemsOf } from './checking.ts';
@@ -52,22 +48,13 @@ describe('a removed option', () => {
     expect(message).toMatch(/^was removed.*: .*(put|use|remove|name)/i);
   });
 
-  it('stops check, start and reload with one line, also if its variable is not set', async () => {
+  it('stops check and start with one line, also if its variable is not set', async () => {
     const [[option, message] = ['', '']] = options;
     const { text, path } = withOption(option, '${COUNTERSIGN_TEST_NOT_SET}');
     const name = folder.file('c.yaml', text);
     const lines = [`${name}:1: ${path}: ${message}`, '1 problem'];
     expect(await run(['check', name])).toEqual({ code: 2, out: lines.join('\n'), err: '' });
     expect(await run(['serve', '--config', name])).toEqual({ code: 2, out: '', err: lines.join('\n') });
-    const logged: unknown[] = [];
-    const log = createLogger('info', { write: (line) => void logged.push(JSON.parse(line).msg) });
-    const service = {
-      reopenAudit: async () => {},
-      configLoaded: (valid: boolean) => void logged.push(valid),
-      reload: () => Promise.reject(new Error('applied')),
-    };
-    await reloadConfig({ file: name, load: () => loadConfig(name, builtInOperations) }, service, log);
-    expect(logged).toEqual([...lines, 'configuration reload failed; keeping the current one', false]);
   });
 });
 

@@ -200,8 +200,8 @@ it.each<[string, () => void, Readonly<Record<string, number | undefined>>]>([
     'a trail that cannot be written, and a configuration that could not be loaded',
     () => {
       metrics.auditUp(false, 'ENOSPC');
-      metrics.configLoaded(true);
-      metrics.configLoaded(false);
+      metrics.configLoaded();
+      metrics.configLoaded('invalid');
     },
     { audit_up: 0, config_last_reload_successful: 0 },
   ],
@@ -209,7 +209,7 @@ it.each<[string, () => void, Readonly<Record<string, number | undefined>>]>([
     'a trail that is written, and a configuration that is in effect',
     () => {
       metrics.auditUp(true);
-      metrics.configLoaded(true);
+      metrics.configLoaded();
     },
     { audit_up: 1, config_last_reload_successful: 1 },
   ],

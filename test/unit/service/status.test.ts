@@ -79,7 +79,7 @@ describe('the status', () => {
       callers: [{ name: 'billing', mode: 'dry-run', requests: 0, limitedAt: null, lastSeenAt: null }],
       keySource: { type: 'directory', address: '/keys', state: null, since: null, problem: null },
       process: { startedAt: '2026-01-01T12:00:00.000Z' },
-      config: { digest: 'abc', loadedAt: '2026-01-01T12:00:00.000Z', reloadFailed: false },
+      config: { digest: 'abc', loadedAt: '2026-01-01T12:00:00.000Z', problem: null },
     });
   });
 

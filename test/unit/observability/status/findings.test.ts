@@ -56,11 +56,12 @@ const verdicts = (accepted: number, rejected: number, ...rejectedNames: string[]
   logins: { accepted, rejected, rejectedNames },
 });
 
-const none = { cause: '', detail: null, login: null, count: 3, share: 0.25, lastAt: ago(0) };
+const none = { detail: null, caller: null, operation: null, login: null };
+const three = { ...none, count: 3, share: 0.25, since: ago(0), lastAt: ago(0) };
 type Failures = Environment['failures'][number];
 /** An environment of which a quarter of the requests failed so. */
 const failing = (cause: string, fields: Partial<Failures> = {}, more: Partial<Environment> = {}): Facts =>
-  environment({ failedShare: 0.25, failures: [{ ...none, cause, ...fields }], ...more });
+  environment({ failedShare: 0.25, failures: [{ ...three, cause, ...fields }], ...more });
 
 type Row = [what: string, fields: Facts, ...expected: RegExp[]];
 const failed = (cause: string, detail: string | null, ...expected: RegExp[]): Row => [
@@ -106,17 +107,17 @@ it.each<Row>([
   ],
   // Requests in flight.
   ['80 % of the limit', environment({ inFlight: 400 })],
-  ['more than 80 %', environment({ inFlight: 401 }), /^warn .*production is near its limit\. 401 of 500 /],
+  ['more than 80 %', environment({ inFlight: 401 }), /^warn .*production is near its limit `.*`\. 401 of /],
   ['the limit', environment({ inFlight: 500 }), /^bad saturated: production is at its limit/],
   [
-    'the limit, which was reached',
-    failing('overloaded', { lastAt: ago(20) }, { inFlight: 0, maxInFlight: 20 }),
-    /^bad saturated: production was at its limit, and 3 requests got 503 in the last minute\. No failure for 20 s\. 0 of 20 requests in flight/,
+    'another limit, of one caller',
+    failing('overloaded', { detail: 'signing.maxQueue', caller: 'batch', login: 'gamma', lastAt: ago(20) }),
+    /^bad saturated: .* `signing\.maxQueue` was reached; 3 requests of batch failed .* 20 s\. RSA signatures/,
   ],
   [
     'the limit now',
-    failing('overloaded', {}, { inFlight: 20, maxInFlight: 20 }),
-    /^bad .* is at its limit, and/,
+    failing('overloaded', { detail: 'environments.*.maxInFlight' }, { inFlight: 500 }),
+    /^bad .* limit `environments\.\*\.maxInFlight` was reached; 3 requests failed .* raise `maxI/,
   ],
   ['requests that wait for less than 4 s', environment({ inFlight: 9, waiting: 3.9 })],
   ['one for 4 s', environment({ inFlight: 1, waiting: 4 }), /^warn .* for 4 s, and 1 request waits/],
@@ -133,6 +134,11 @@ it.each<Row>([
   ['mostly rejections', rejected(0.6), /^bad .*: 60% of/],
   ['only rejections', rejected(0.03, { allFail: true }), /^bad .*: 3% of .* and now every request fails/],
   ['those of a login', rejected(0.6, verdicts(9, 1, 'gamma')), /403, last of gamma\. .*keys verify/],
+  [
+    'those of an operation since a configuration',
+    failing('other-key', { operation: 'transfer', since: ago(2 * day) }, { rejectedShare: 0.6 }),
+    /403, all to transfer\. It began 0 s after/,
+  ],
   [
     'rejections of many logins',
     rejected(0.6, verdicts(9, 7, 'a', 'b', 'c', 'd', 'e')),
@@ -263,7 +269,7 @@ it.each<Row>([
   ],
   ['cached keys with six hours left', vault({ cachedKeysExpireAt: ago(-21_600) })],
   ['cached keys with less', vault({ cachedKeysExpireAt: ago(-21_599) }), /^bad .* run out in 5 h\. .* not/],
-  ['a failed reload', { config: { ...calmStatus().config, reloadFailed: true } }, /^warn .* not reloaded/],
+  ['a failed reload', { config: { ...calmStatus().config, problem: 'it is' } }, /^warn .*: It is\. Correct/],
   // Others.
   ['the keys of an issuer', issuer(true, null)],
   ['keys of an issuer that fails', issuer(true, 'timeout'), /^warn .* corp .* fetched: timeout\. The prev/],
@@ -294,7 +300,8 @@ it.each<Row>([
   failed('key-source-unavailable', 'denied', /^bad keys-unreadable: .* none are cached \(denied\)/),
   failed('signing-unavailable', null, /^bad signing-unavailable: .*Vault does not sign/),
   failed('key-missing', 'private_key', /^bad key-missing: production: a login has no RSA key; 3/),
-  failed('key-missing', 'control_key', /^bad key-missing: .* has no control key; 3/),
+  ['a login without keys', failing('key-missing', { login: 'gamma' }), /neither a control .* of gamma/],
+  ['a login without a kind', failing('key-missing', { login: 'acme' }), /no control key; .* of acme/],
   failed('key-unusable', 'private_key', /^bad key-unusable: .* RSA key of a login cannot be used/),
   failed('internal', null, /^bad internal-error: production: internal error; .* The log has a line/),
   // What has a finding of its own is no other.
@@ -327,7 +334,11 @@ it.each<Row>([
     /^warn gateway-timeout: .* in the last minute, 1% of all\. No failure for 8 s\. /,
   ],
   ['all fail', failing('internal', { share: 0.01 }, { allFail: true }), /^bad .* 3 .* now every one fails/],
-  ['failures of a login', failing('internal', { login: 'gamma' }), /; 3 requests of gamma failed in the/],
+  [
+    'failures of a login and an operation since a configuration',
+    failing('internal', { login: 'gamma', operation: 'transfer', since: ago(2 * day - 59) }),
+    /; 3 transfer requests of gamma failed .* 59 s after the configuration was loaded, 2 days ago\./,
+  ],
   // Orders.
   [
     'responses about another order',
@@ -371,8 +382,8 @@ it('an instance is well unless a finding is bad, and every reason and warning of
   expect(status.findings.map(({ severity, code }) => `${severity} ${code}`)).toEqual([
     'bad draining',
     'bad audit-unavailable',
-    'bad key-source-down',
     'bad jwt-keys-stale',
+    'bad key-source-down',
     'warn log-lines-dropped',
   ]);
 });

@@ -122,15 +122,6 @@ describe('a reload', () => {
     expect(recorder.environment('production').requestsPerSecond).toBe(0);
     expect(['billing', 'new'].map((name) => recorder.caller(name).requests)).toEqual([1, 0]);
   });
-
-  it('has the digest and the time of the file in effect, also after another one failed', () => {
-    now = 3_000;
-    recorder.configLoaded(false);
-    expect(recorder.facts().config).toEqual({ digest: 'first', loadedAt: time(0), reloadFailed: true });
-    recorder.reconfigure({ ...started, digest: 'second' });
-    recorder.configLoaded(true);
-    expect(recorder.facts().config).toEqual({ digest: 'second', loadedAt: time(3_000), reloadFailed: false });
-  });
 });
 
 describe('the key source', () => {
@@ -253,7 +244,7 @@ it('failed requests of unknown callers do not hide the others', () => {
 describe('failures of an environment', () => {
   const failures = () => recorder.environment('sandbox').failures;
 
-  it('are those of the gateway and of Countersign in the last minute, by cause', () => {
+  it('are those of the gateway and of Countersign in the last minute, and rejections, by cause', () => {
     now = 10_000;
     finish({ status: 502, reason: 'gateway-unreachable', unreachable: 'dns', login: 'acme' });
     finish({ status: 503, gatewayStatus: 503, login: 'acme' });
@@ -261,18 +252,20 @@ describe('failures of an environment', () => {
     for (const reason of ['parameter-invalid', 'caller-limit', 'not-allowed'] as const) finish({ reason });
     finish({ status: 403, gatewayStatus: 403, rejection: 'current-key' });
     finish({ status: 404, gatewayStatus: 404 });
-    const [lastAt, mixed, one] = [time(10_000), { login: null, count: 2 }, { login: 'acme', count: 1 }];
+    const same = { caller: 'billing', operation: 'transfer', since: time(10_000), lastAt: time(10_000) };
+    const one = { login: 'acme', count: 1, share: 0.125, ...same };
     expect(failures()).toEqual([
-      { cause: 'gateway-unreachable', detail: 'refused', ...mixed, share: 0.25, lastAt },
-      { cause: 'gateway-status', detail: '503', ...one, share: 0.125, lastAt },
+      { cause: 'gateway-unreachable', detail: 'refused', ...one, login: null, count: 2, share: 0.25 },
+      { cause: 'gateway-status', detail: '503', ...one },
+      { cause: 'current-key', detail: '403', ...one, login: null },
     ]);
     now = 69_999;
-    expect(failures()).toHaveLength(2);
+    expect(failures()).toHaveLength(3);
     now = 70_000;
     expect(failures()).toEqual([]);
   });
 
-  it('have the TLS alert of the gateway, why Vault does not sign for that environment, or the kind of the key', () => {
+  it('have the TLS alert of the gateway, why Vault does not sign for that environment, the kind of the key, or the limit', () => {
     finish({ status: 502, reason: 'gateway-reset', tlsAlert: 'unknown ca', outcome: 'unknown' });
     recorder.transitSigned('sandbox', 'denied', 0.1, 'no permission');
     recorder.transitSigned('production', 'unavailable', 0.1, 'sealed');
@@ -280,11 +273,13 @@ describe('failures of an environment', () => {
     finish({ status: 503, reason: 'signing-unavailable', outcome: 'not-sent' });
     finish({ status: 500, reason: 'internal' });
     finish({ status: 502, reason: 'key-missing', keyKind: 'private_key', outcome: 'not-sent' });
+    finish({ status: 503, reason: 'overloaded', limit: 'key reads', outcome: 'not-sent' });
     expect(failures()).toMatchObject([
       { cause: 'gateway-reset', detail: 'unknown ca' },
       { cause: 'signing-unavailable', detail: 'no permission' },
       { cause: 'internal', detail: null },
       { cause: 'key-missing', detail: 'private_key' },
+      { cause: 'overloaded', detail: 'key reads' },
     ]);
   });
 

@@ -48,9 +48,12 @@ function naiveSummary(events: readonly (Event & { at: number })[], startedAt: nu
   const failed = requests.filter(({ verdict }) => verdict === 'failed');
   const failures = [...Map.groupBy(failed, ({ cause }) => cause)].map(([cause, list]) => {
     const lastAt = list.at(-1)?.at;
+    const all = events.filter((one) => one.verdict === 'failed' && one.cause === cause);
+    const first = all.findLast(({ at }, index) => at - (all[index - 1]?.at ?? -60_000) >= 60_000);
     const [login, ...others] = new Set(list.map((one) => one.login));
-    const one = { cause, detail: String(lastAt), login: others.length === 0 ? login : null };
-    return { ...one, lastAt, count: list.length, share: list.length / requests.length };
+    const same = { caller: 'billing', operation: 'transfer', login: others.length === 0 ? login : null };
+    const one = { cause, detail: String(lastAt), ...same, since: first?.at, lastAt };
+    return { ...one, count: list.length, share: list.length / requests.length };
   });
   const latest = requests.filter(
     ({ at, verdict }) => Math.floor(at / 1000) > Math.floor(now / 1000) - 4 && verdict !== 'neither',
@@ -82,7 +85,8 @@ describe('the window', () => {
           now += one.after;
           seen.push({ ...one, at: now });
           const { verdict, cause, login } = one;
-          const failure = verdict === 'failed' ? { cause, detail: String(now), login } : undefined;
+          const of = { detail: String(now), caller: 'billing', operation: 'transfer', login };
+          const failure = verdict === 'failed' ? { cause, ...of } : undefined;
           window.recordRequest(now, one.seconds, verdict, failure);
           expect(window.summary(now)).toEqual(naiveSummary(seen, startedAt, now));
         }
