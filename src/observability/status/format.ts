@@ -1,4 +1,4 @@
-import type { KeyStatus, StatusFacts } from './facts.ts';
+import type { StatusFacts } from './facts.ts';
 
 const [minute, hour, day] = [60, 3_600, 86_400];
 
@@ -74,8 +74,9 @@ export function counted(count: number, noun: string): string {
   return `${whole(count)} ${noun}${count === 1 ? '' : 's'}`;
 }
 
-export function kindName(kind: KeyStatus['kind']): string {
-  return kind === 'control_key' ? 'Control key' : 'RSA key';
+/** @param kind as the status has it */
+export function kindName(kind: string): string {
+  return kind === 'private_key' ? 'RSA key' : 'control key';
 }
 
 /** The one name of a version, with the number that log, metrics and commands have. In a directory that is a time. */

@@ -1,6 +1,7 @@
 import type { KeyState } from '../../keys/key-state.ts';
 import type { KeyStatus, UncertainPayment } from './facts.ts';
 import {
+  capitalized,
   clockText,
   kindName,
   latency,
@@ -132,7 +133,7 @@ function isUnsettled({ versions: [newest], staleSince, missingSince }: KeyStatus
 }
 
 function keyRows({ environment, login, kind, versions, signingVersion }: KeyStatus, now: string): Cell[][] {
-  const key = [`${environment}/${login}`, kindName(kind)];
+  const key = [`${environment}/${login}`, capitalized(kindName(kind))];
   return versions.map(({ version, state, createdAt, fingerprint, transitKey, problem }) => {
     // After a rotation the gateway rejects the older version, as it should.
     const isOver = state === 'rejected' && version < (signingVersion ?? 0);

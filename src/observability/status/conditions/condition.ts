@@ -32,7 +32,6 @@ export interface Condition {
 }
 
 export type Conditions = Readonly<Record<string, Condition>>;
-
 export const checkOnline = '`countersign check --online --config FILE` says what fails.';
 
 /** What a status says about a condition that holds. */

@@ -70,7 +70,7 @@ export const ofKeys = {
   'key-unusable': {
     when: 'The newest version of a key cannot be used, or lacks it. An older one signs, if there is one.',
     ...failures(
-      { 'key-unusable': (kind) => [`the ${keyOf(kind)} of a login cannot be used`] },
+      { 'key-unusable': (kind) => [`the ${kindName(kind)} of a login cannot be used`] },
       keysWith(unusable),
     ),
     todo: 'Store a correct key as a new version.',
@@ -139,7 +139,7 @@ function keysWith(check: (key: KeyStatus, facts: StatusFacts) => OfKey | undefin
       if (first === undefined) return [];
       const { what, state = '', key, ...about } = first;
       const { environment, login } = key;
-      const summary = `${keyName(key)}: ${what}`;
+      const summary = `${capitalized(keyName(key))}: ${what}`;
       return [{ ...about, summary, state: [theSame(others), state], environment, login }];
     });
   };
@@ -218,12 +218,7 @@ function noKey(kind: string, { environment, login }: About, { keys: { list } }: 
   );
   return [
     login === null || login === undefined || hasOther
-      ? `a login has no ${keyOf(kind)}`
+      ? `a login has no ${kindName(kind)}`
       : 'a login has neither a control key nor an RSA key',
   ];
-}
-
-/** Of a kind, as the status has it. */
-function keyOf(kind: string): string {
-  return kind === 'private_key' ? 'RSA key' : 'control key';
 }

@@ -220,11 +220,11 @@ it.each<Row>([
     keys(keyStatus({ missingSince: ago(60) })),
     /^warn key-missing: Control key of acme in production: missing in the key source since 14:02:07\. Version 3 still signs, until `keys\.rotationGracePeriod`.*Store it/,
   ],
-  ['a key and five others', keys(...Array(6).fill(two('waiting', 2))), /The same for 5 other keys: Control/],
+  ['a key and five others', keys(...Array(6).fill(two('waiting', 2))), /The same for 5 other keys: control/],
   [
     'a key and six others: five names',
     keys(...Array(7).fill(two('waiting', 2))),
-    /The same for 6 other keys: such as (Control key of acme in production, ){4}Control key of acme in production\. /,
+    /The same for 6 other keys: such as (control key of acme in production, ){4}control key of acme in production\. /,
   ],
   ['a stale key', keys(stale), /^warn keys-stale: The key of acme in production could not be read again\./],
   [
