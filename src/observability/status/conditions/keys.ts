@@ -211,14 +211,10 @@ function sentence(text: string | null): string {
   return text === null ? '' : `${capitalized(text).replace(/\.$/, '')}. `;
 }
 
-/** Both kinds, if none of a login is known. */
-function noKey(kind: string, { environment, login }: About, { keys: { list } }: StatusFacts): [string] {
-  const hasOther = list.some(
-    (key) => key.login === login && key.environment === environment && key.signingVersion !== null,
-  );
-  return [
-    login === null || login === undefined || hasOther
-      ? `a login has no ${kindName(kind)}`
-      : 'a login has neither a control key nor an RSA key',
-  ];
+/** Both kinds, if none of the login is known. */
+function noKey(kind: string, { environment, login = null }: About, { keys }: StatusFacts): [string] {
+  const isUsable = (key: KeyStatus) =>
+    key.environment === environment && key.login === login && key.signingVersion !== null;
+  const hasNone = login !== null && !keys.list.some(isUsable);
+  return [`a login has ${hasNone ? 'neither a control key nor an RSA key' : `no ${kindName(kind)}`}`];
 }
