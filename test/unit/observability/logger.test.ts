@@ -78,7 +78,6 @@ describe('the line of a request', () => {
     ['a gateway response', { status: 200, outcome: 'answered' }, 'info'],
     ['a client error', { status: 400, reason: 'malformed-form' }, 'info'],
     ['a 403 of the gateway', { status: 403, gatewayStatus: 403, outcome: 'answered' }, 'warn'],
-    ['a 401 of the gateway', { status: 401, gatewayStatus: 401, outcome: 'answered' }, 'warn'],
     ['an unknown caller', { status: 401, reason: 'caller-unknown' }, 'warn'],
     ['a denied caller', { status: 403, reason: 'not-allowed' }, 'warn'],
     ['a caller above its limit', { status: 429, reason: 'caller-limit' }, 'warn'],
