@@ -211,10 +211,11 @@ function sentence(text: string | null): string {
   return text === null ? '' : `${capitalized(text).replace(/\.$/, '')}. `;
 }
 
-/** Both kinds, if none of the login is known. */
-function noKey(kind: string, { environment, login = null }: About, { keys }: StatusFacts): [string] {
+/** Both kinds, if the login has none. The list may not have every key. */
+function noKey(kind: string, { environment, login = null }: About, facts: StatusFacts): [string] {
+  const { list, total } = facts.keys;
   const isUsable = (key: KeyStatus) =>
     key.environment === environment && key.login === login && key.signingVersion !== null;
-  const hasNone = login !== null && !keys.list.some(isUsable);
+  const hasNone = login !== null && list.length === total && !list.some(isUsable);
   return [`a login has ${hasNone ? 'neither a control key nor an RSA key' : `no ${kindName(kind)}`}`];
 }
