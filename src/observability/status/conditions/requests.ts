@@ -30,14 +30,13 @@ export const ofRequests = {
   },
   saturated: {
     when: "More than 80 % of an environment's requests in flight are used, or requests were rejected as `overloaded`.",
-    // Without a request that got 503, for which the limit is known.
     ...failures(
       { overloaded: (limit) => [`its limit \`${limit}\` was reached`, remedies[limit]] },
       ({ environments }) =>
         environments.map((one) => {
           const { name: environment, inFlight, maxInFlight } = one;
           const severity = saturation(one);
-          if (severity === 'ok' || one.failures.some(({ cause }) => cause === 'overloaded')) return undefined;
+          if (severity === 'ok') return undefined;
           const summary = `${environment} is ${severity === 'bad' ? 'at' : 'near'} its limit \`environments.*.maxInFlight\``;
           const state = [
             `${inFlight} of ${maxInFlight} requests in flight; beyond the limit callers get 503.`,

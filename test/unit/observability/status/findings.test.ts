@@ -115,9 +115,10 @@ it.each<Row>([
     /^bad saturated: .* `signing\.maxQueue` was reached; 3 requests of batch failed .* 20 s\. RSA signatures/,
   ],
   [
-    'the limit now',
-    failing('overloaded', { detail: 'environments.*.maxInFlight' }, { inFlight: 500 }),
-    /^bad .* limit `environments\.\*\.maxInFlight` was reached; 3 requests failed .* raise `maxI/,
+    'the limit, and a few requests beyond it',
+    failing('overloaded', { detail: 'environments.*.maxInFlight', share: 0.05 }, { inFlight: 500 }),
+    /^bad .* 500 of 500 requests in flight/,
+    /^warn .* limit `environments\.\*\.maxInFlight` was reached; 3 requests failed .* raise `maxI/,
   ],
   ['requests that wait for less than 4 s', environment({ inFlight: 9, waiting: 3.9 })],
   ['one for 4 s', environment({ inFlight: 1, waiting: 4 }), /^warn .* for 4 s, and 1 request waits/],
