@@ -26,7 +26,7 @@ const health = z.strictObject({
 });
 
 const recentFailures = z.strictObject({
-  cause: text.describe('As of a failed request.'),
+  cause: text.describe('As of a failed request; `rejected`: a 401 or 403 of the gateway.'),
   detail: maybeText.describe(
     'Of the last one: why the gateway was unreachable (`refused`, `dns`, `tls`, `timeout`, `other`, or `proxy-` and what the egress proxy did), the TLS alert of the gateway, its status, the kind of the key, the problem of the key source, or the limit that was reached.',
   ),

@@ -221,8 +221,8 @@ class Environment {
     const { total = 0 } = durations;
     const endedAt = startedAt + total * 1000;
     const verdict = verdictOn(context);
-    const cause = causeOf(context);
-    const isFailure = verdict === 'failed' || (verdict === 'rejected' && cause !== 'gateway-status');
+    const cause = verdict === 'rejected' ? verdict : causeOf(context);
+    const isFailure = verdict === 'failed' || verdict === 'rejected';
     const failure = isFailure ? { cause, detail: detailOf(context), caller, operation, login } : undefined;
     this.#window.recordRequest(endedAt, total, verdict, failure);
     if (login === null || keyRejected === undefined) return;

@@ -19,9 +19,9 @@ const precision = { lowest: 1, highest: 2 ** 24, figures: 1 };
  */
 export type Verdict = 'succeeded' | 'failed' | 'rejected' | 'neither';
 
-/** Requests that failed, or that the gateway rejected, for one cause. */
+/** Requests that failed for one cause, or that the gateway rejected. */
 interface Failures {
-  readonly cause: FailureCause;
+  readonly cause: FailureCause | 'rejected';
   /** Of the last one. */
   readonly detail: string | null;
   /** If all of them have the same, as the next two. */
@@ -41,7 +41,7 @@ type Slot = ReturnType<typeof newSlot>;
 
 function newSlot(second: number) {
   const requests = { succeeded: 0, failed: 0, rejected: 0, neither: 0 };
-  const failures = new Map<FailureCause, Failures>();
+  const failures = new Map<Failures['cause'], Failures>();
   return { second, ...requests, durations: createHistogram(precision), failures };
 }
 
@@ -60,7 +60,7 @@ export class RequestWindow {
   readonly #startedAt: number;
   readonly #slots: Slot[] = [];
   /** The last one of each cause. */
-  readonly #last = new Map<FailureCause, Failures>();
+  readonly #last = new Map<Failures['cause'], Failures>();
 
   constructor(startedAt: number) {
     this.#startedAt = startedAt;

@@ -74,6 +74,11 @@ export function began({ at, config: { loadedAt } }: StatusFacts, first = ''): st
   return `It began ${span(after)} after the configuration was loaded, ${since(at, loadedAt)} ago.`;
 }
 
+/** The requests of the last minute with 401 or 403. */
+export function rejectedBy({ failures }: Environment) {
+  return failures.find(({ cause }) => cause === 'rejected');
+}
+
 /** What happened, in words that follow the name of the environment; what to do, if the condition does not say it. */
 type Text = (
   detail: string,

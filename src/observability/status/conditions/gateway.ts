@@ -1,6 +1,6 @@
 import { counted, percent, span } from '../format.ts';
 import { clockDifference, isBlocked, rejections, silent } from '../thresholds.ts';
-import { began, type Conditions, type Environment, failures } from './condition.ts';
+import { began, type Conditions, type Environment, failures, rejectedBy } from './condition.ts';
 
 /** What the gateway does, whatever the login. */
 export const ofGateway = {
@@ -81,8 +81,7 @@ export const ofGateway = {
         if (clockDifference(one) !== 'ok' || !isBlocked(one)) return undefined;
         const { name: environment, logins } = one;
         const summary = `The gateway of ${environment} responds with 401 or 403 to every login (${logins.rejected} in the last minute)`;
-        const since = one.failures.find(({ cause }) => cause === 'current-key')?.since;
-        return { summary, state: [began(facts, since)], environment };
+        return { summary, state: [began(facts, rejectedBy(one)?.since)], environment };
       }),
     todo: 'Unless they all have one key, it is not a key (`current-key` says only which one signed): the gateway blocks this instance, or `baseUrl` is another environment, or something on the way changes requests. Do not store new keys. Ask the support of the gateway.',
     section: 'Gateway rejects every login',

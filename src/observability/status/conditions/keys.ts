@@ -10,6 +10,7 @@ import {
   checkOnline,
   type Found,
   failures,
+  rejectedBy,
 } from './condition.ts';
 
 /** The keys of logins, and whether the gateway accepts them. */
@@ -30,10 +31,8 @@ export const ofKeys = {
         if (severity === 'ok' || isNoKey(one)) return undefined;
         const { name: environment, rejectedShare, allFail, logins } = one;
         const { rejected, rejectedNames } = logins;
-        const ofKey = one.failures.filter(({ cause }) => cause === 'current-key' || cause === 'other-key');
-        const [first, ...further] = ofKey.map(({ operation }) => operation);
-        const only = first && further.every((one) => one === first) ? `, all to ${first}` : '';
-        const [since] = ofKey.map((failed) => failed.since).toSorted();
+        const { operation, since } = rejectedBy(one) ?? {};
+        const only = operation ? `, all to ${operation}` : '';
         const [login = null] = rejected === 1 ? rejectedNames : [];
         const others = rejected - rejectedNames.length;
         const more = others > 0 ? ` and ${counted(others, 'other login')}` : '';

@@ -137,7 +137,7 @@ it.each<Row>([
   ['those of a login', rejected(0.6, verdicts(9, 1, 'gamma')), /403, last of gamma\. .*keys verify/],
   [
     'those of an operation since a configuration',
-    failing('other-key', { operation: 'transfer', since: ago(2 * day) }, { rejectedShare: 0.6 }),
+    failing('rejected', { operation: 'transfer', since: ago(2 * day) }, { rejectedShare: 0.6 }),
     /403, all to transfer\. It began 0 s after/,
   ],
   [

@@ -250,14 +250,14 @@ describe('failures of an environment', () => {
     finish({ status: 503, gatewayStatus: 503, login: 'acme' });
     finish({ status: 502, reason: 'gateway-unreachable', unreachable: 'refused', login: 'beta' });
     for (const reason of ['parameter-invalid', 'caller-limit', 'not-allowed'] as const) finish({ reason });
-    finish({ status: 403, gatewayStatus: 403, rejection: 'current-key' });
+    finish({ status: 403, gatewayStatus: 403 });
     finish({ status: 404, gatewayStatus: 404 });
     const same = { caller: 'billing', operation: 'transfer', since: time(10_000), lastAt: time(10_000) };
     const one = { login: 'acme', count: 1, share: 0.125, ...same };
     expect(failures()).toEqual([
       { cause: 'gateway-unreachable', detail: 'refused', ...one, login: null, count: 2, share: 0.25 },
       { cause: 'gateway-status', detail: '503', ...one },
-      { cause: 'current-key', detail: '403', ...one, login: null },
+      { cause: 'rejected', detail: '403', ...one, login: null },
     ]);
     now = 69_999;
     expect(failures()).toHaveLength(3);
