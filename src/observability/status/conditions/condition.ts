@@ -67,11 +67,15 @@ export function quiet(at: string, last: string): string {
   return seconds < presentSeconds ? '' : `No failure for ${span(seconds)}.`;
 }
 
-/** That it began with a configuration, if it did within a minute. @param first time of the first failure */
-export function began({ at, config: { loadedAt } }: StatusFacts, first = ''): string {
+/** A configuration that was loaded within these seconds of the start is the first one. */
+const startSeconds = 5;
+
+/** That it began with the start or with a configuration, if it did within a minute. @param first time of the first failure */
+export function began({ at, config: { loadedAt }, process }: StatusFacts, first = ''): string {
   const after = secondsBetween(loadedAt, first);
   if (!(after >= 0 && after < 60)) return '';
-  return `It began ${span(after)} after the configuration was loaded, ${since(at, loadedAt)} ago.`;
+  const isStart = secondsBetween(process.startedAt, loadedAt) < startSeconds;
+  return `It began ${span(after)} after the ${isStart ? 'start' : 'configuration was loaded'}, ${since(at, loadedAt)} ago.`;
 }
 
 /** The requests of the last minute with 401 or 403. */

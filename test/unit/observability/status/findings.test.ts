@@ -136,9 +136,12 @@ it.each<Row>([
   ['only rejections', rejected(0.03, { allFail: true }), /^bad .*: 3% of .* and now every request fails/],
   ['those of a login', rejected(0.6, verdicts(9, 1, 'gamma')), /403, last of gamma\. .*keys verify/],
   [
-    'those of an operation since a configuration',
-    failing('rejected', { operation: 'transfer', since: ago(2 * day) }, { rejectedShare: 0.6 }),
-    /403, all to transfer\. It began 0 s after/,
+    'those of an operation since the start',
+    {
+      ...failing('rejected', { operation: 'transfer', since: ago(2 * day) }, { rejectedShare: 0.6 }),
+      process: { ...calmStatus().process, startedAt: ago(2 * day + 4) },
+    },
+    /403, all to transfer\. It began 0 s after the start, 2 days ago/,
   ],
   [
     'rejections of many logins',
