@@ -124,15 +124,12 @@ export async function reloadConfig(
   log: Logger,
 ): Promise<void> {
   await reopenAudit(service, log);
-  const failed = 'configuration reload failed; keeping the current one';
   try {
     const loaded = await load();
     if ('problems' in loaded) {
-      const [first = '', ...lines] = formatProblems(file, loaded.problems);
-      for (const line of [first, ...lines]) log.message('error', line);
-      log.message('error', failed);
-      service.configLoaded(`${failed}: ${first}`);
-      return;
+      for (const line of formatProblems(file, loaded.problems)) log.message('error', line);
+      // By itself, since together they stand in columns.
+      throw new Error(formatProblems(file, loaded.problems.slice(0, 1))[0]);
     }
     const fields = (await service.reload(loaded)).join(', ');
     warnOfCallers(loaded.config, log);
@@ -140,7 +137,7 @@ export async function reloadConfig(
     else log.message('warn', restartRequired, { fields });
     service.configLoaded(fields === '' ? undefined : `${restartRequired}: ${fields}`);
   } catch (error) {
-    const problem = `${failed}: ${messageOf(error)}`;
+    const problem = `configuration reload failed; keeping the current one: ${messageOf(error)}`;
     log.message('error', problem);
     service.configLoaded(problem);
   }

@@ -12,17 +12,9 @@ export const startOnly: Readonly<Record<string, (config: Config) => unknown>> = 
   'log.level': ({ log }) => log.level,
 };
 
-/** What may be open on loopback depends on the host, so that the rest of a configuration with another one cannot be applied. */
-const addresses: typeof startOnly = {
-  'proxy.host': ({ proxy }) => proxy.host,
-  'proxy.port': ({ proxy }) => proxy.port,
-  'admin.host': ({ admin }) => admin.host,
-  'admin.port': ({ admin }) => admin.port,
-};
-
 /** The fields that differ from those the process started with, and require a restart. */
-export function fieldsForRestart(started: Config, next: Config, fields = startOnly): readonly string[] {
-  return Object.entries(fields)
+export function fieldsForRestart(started: Config, next: Config): readonly string[] {
+  return Object.entries(startOnly)
     .filter(([, read]) => !isDeepStrictEqual(read(started), read(next)))
     .map(([field]) => field);
 }
@@ -49,8 +41,12 @@ export class ServiceInUse {
    */
   async replace(loaded: ValidConfig): Promise<void> {
     const previous = this.current;
-    const moved = previous === undefined ? [] : fieldsForRestart(previous.config, loaded.config, addresses);
-    if (moved.length > 0) throw new Error(`${moved.join(', ')} changed, which requires a restart`);
+    const { config: inUse } = previous ?? loaded;
+    const moved = (['proxy', 'admin'] as const).filter(
+      (port) => addressOf(inUse[port]) !== addressOf(loaded.config[port]),
+    );
+    if (moved.length > 0)
+      throw new Error(`host or port of ${moved.join(' and ')} changed, which requires a restart`);
     const next = await buildService(loaded, this.#shared, previous);
     try {
       if (previous !== undefined) await next.check(previous);
@@ -90,4 +86,9 @@ export class ServiceInUse {
     this.#services.delete(previous);
     await previous.stop(this.#services);
   }
+}
+
+/** What may be open on loopback depends on the host, so that the rest of a configuration with another one cannot be applied. */
+function addressOf({ host, port }: Config['proxy' | 'admin']): string {
+  return `${host} ${port}`;
 }

@@ -21,7 +21,7 @@ it('SIGHUP applies a valid file; an invalid or missing one changes nothing, and 
   const failed = 'configuration reload failed; keeping the current one';
   const reloaded = async (message: string, count: number): Promise<void> => {
     process.signal('SIGHUP');
-    await until(() => process.logLines(message).length === count);
+    await until(() => process.stdout().split(message).length === count + 1);
   };
   const isSuccessful = () => process.metric('config_last_reload_successful');
   expect(await isSuccessful()).toBe(1);
@@ -105,7 +105,7 @@ describe('a reload', () => {
     const sandbox = { ...environments(next.url).sandbox, caFile: join(proxy.keysFolder, 'gone.pem') };
     for (const [config, error] of [
       [{ keys }, 'the new key source cannot be used: cannot read the directory'],
-      [{ admin: { port: 1 } }, 'admin.port changed, which requires a restart'],
+      [{ admin: { port: 1 } }, 'host or port of admin changed, which requires a restart'],
       [{ environments: { sandbox } }, 'does not exist'],
     ] as const)
       await expect(proxy.reload({ ...others, ...config })).rejects.toThrow(error);

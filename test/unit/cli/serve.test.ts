@@ -28,7 +28,8 @@ describe('a reload', () => {
     'warn requests that the grants do not allow are let through: mode is dry-run trial',
   ];
   const problems = [{ path: 'proxy.port', line: 3, message: 'is wrong' }];
-  const keeping = 'error configuration reload failed; keeping the current one';
+  const wrong = 'c.yaml:3: proxy.port: is wrong';
+  const keeping = 'configuration reload failed; keeping the current one';
   interface Case {
     readonly load?: Parameters<typeof reloadConfig>[0]['load'];
     /** Those that require a restart. */
@@ -54,15 +55,15 @@ describe('a reload', () => {
     [
       'has an invalid file lists its problems, and changes nothing',
       { load: async () => ({ problems }) },
-      ['error c.yaml:3: proxy.port: is wrong', 'error 1 problem', keeping],
-      'configuration reload failed; keeping the current one: c.yaml:3: proxy.port: is wrong',
+      [`error ${wrong}`, 'error 1 problem', `error ${keeping}: ${wrong}`],
+      `${keeping}: ${wrong}`,
       0,
     ],
     [
       'fails says why',
       { load: () => Promise.reject(new Error('the file is gone')) },
-      [`${keeping}: the file is gone`],
-      'configuration reload failed; keeping the current one: the file is gone',
+      [`error ${keeping}: the file is gone`],
+      `${keeping}: the file is gone`,
       0,
     ],
     [
