@@ -62,7 +62,9 @@ export function createLogger(level: LogLevel, destination: LogStream): Logger {
       const lineLevel = levelOf(context);
       if (!line.isLevelEnabled(lineLevel)) return;
       line[lineLevel](fieldsOf(context), 'request completed');
-      if (lineLevel !== 'info' || context.readOnly === false) destination.hurry?.();
+      // Not each of a flood.
+      const isOfFlood = context.reason === 'caller-limit';
+      if ((lineLevel !== 'info' || context.readOnly === false) && !isOfFlood) destination.hurry?.();
     },
     handshakeFailed: ({ role, problem, cause, peer }) =>
       write('warn', { role, problem, cause, peer }, 'TLS handshake failed'),
