@@ -92,19 +92,14 @@ export function responsibleParty(request: {
   return errorTable[reason].status < 500 ? 'caller' : 'countersign';
 }
 
-/** What lets only so many requests through at a time, mostly fields of the configuration; what operators can do about it. */
-export const limits = {
-  'callers[].maxInFlight': 'Does the caller send more than it should? Otherwise raise it.',
-  'environments.*.maxInFlight': 'Is the gateway slow? Otherwise add instances or raise `maxInFlight`.',
-  'proxy.maxBufferedBytes':
-    'Are forms or responses large, or is the gateway slow? Otherwise add memory and raise it.',
-  'signing.maxQueue': 'RSA signatures wait for CPU: add CPU or instances.',
-  'keys.vault.transit': 'Is Vault slow? Otherwise raise its `maxInFlight` or `maxPerSecond`.',
-  'key reads':
-    '`countersign check --online --config FILE` says whether keys can be read. Add instances if they can.',
-} as const;
-
-export type Limit = keyof typeof limits;
+/** What lets only so many requests through at a time; most are fields of the configuration. */
+export type Limit =
+  | 'callers[].maxInFlight'
+  | 'environments.*.maxInFlight'
+  | 'proxy.maxBufferedBytes'
+  | 'signing.maxQueue'
+  | 'keys.vault.transit'
+  | 'key reads';
 
 interface ProxyErrorOptions {
   /** For operators only, never sent to a client. Must not hold a secret or card data. */

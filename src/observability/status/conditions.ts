@@ -1,15 +1,15 @@
 import type { Condition } from './conditions/condition.ts';
 import { ofGateway } from './conditions/gateway.ts';
-import { ofInstance } from './conditions/instance.ts';
+import { ofInstance, ofUpkeep } from './conditions/instance.ts';
 import { ofKeySource } from './conditions/key-source.ts';
 import { ofKeys } from './conditions/keys.ts';
 import { ofPayments } from './conditions/payments.ts';
-import { ofRequests } from './conditions/requests.ts';
+import { ofCallers, ofRequests } from './conditions/requests.ts';
 import type { FailureCause } from './facts.ts';
 
 /**
- * Everything that operators have to know of, by its stable code. Findings, alert rules and the index of the runbook are made
- * from it, in this order.
+ * Everything that operators have to know of, by its stable code, the most serious first. Findings, alert rules and the index
+ * of the runbook are made from it.
  */
 export const conditions = {
   ...ofPayments,
@@ -18,6 +18,8 @@ export const conditions = {
   ...ofGateway,
   ...ofRequests,
   ...ofKeys,
+  ...ofUpkeep,
+  ...ofCallers,
 };
 
 /** Of those that a status can have as a finding. */

@@ -189,7 +189,7 @@ function instance({ at, process, config, keySource: source, certificates }: Stat
   const loaded: Text =
     config.problem === null
       ? { look: 'pill', tone: 'ok', text: 'In effect' }
-      : { look: 'pill', tone: 'warn', text: 'Not the whole file' };
+      : { look: 'pill', tone: 'warn', text: 'Differs from the file' };
   return {
     id: 'instance',
     title: 'Instance',

@@ -2,7 +2,7 @@ import { capitalized, since } from '../format.ts';
 import { expiring } from '../thresholds.ts';
 import { because, type Conditions, checkOnline } from './condition.ts';
 
-/** Whether the instance runs, can write what it has to, and has valid certificates, issuers and configuration. */
+/** Whether the instance runs, and can write what it has to before it sends. */
 export const ofInstance = {
   down: {
     when: 'Prometheus cannot scrape an instance, or finds none of a release that it scraped in the last 6 hours.',
@@ -62,41 +62,10 @@ export const ofInstance = {
     for: '2m',
     causes: ['claims-unavailable'],
   },
-  'log-lines-dropped': {
-    severity: 'warn',
-    when: 'Log lines were dropped or wait: standard output does not accept them.',
-    find({ health: { warnings } }) {
-      if (warnings.includes('log-stalled'))
-        return { summary: 'The log cannot be written, because standard output accepts no lines' };
-      return warnings.includes('log-lines-dropped')
-        ? { summary: 'Log lines were dropped, because standard output did not accept them' }
-        : undefined;
-    },
-    todo: 'Requests are processed. Check where standard output goes: a full disk, or a log collector that has stopped.',
-    alert: 'CountersignLogLinesDropped',
-    title: '<instance> drops log lines',
-    page: 'sum by (namespace, release, instance) (increase(countersign_log_lines_dropped_total[10m])) > 0',
-    keepFiringFor: '10m',
-  },
-  'spans-dropped': {
-    when: 'Spans are not delivered. Requests are not affected.',
-    todo: 'The log has the cause.',
-    alert: 'CountersignSpansDropped',
-    title: '<instance> does not deliver traces',
-    ticket:
-      'sum by (namespace, release, instance) (increase(countersign_spans_total{result!="exported"}[15m])) > 0',
-    for: '15m',
-  },
-  'config-reload-failed': {
-    severity: 'warn',
-    when: 'The last reload failed or requires a restart.',
-    find: ({ config: { problem } }) => (problem === null ? undefined : { summary: capitalized(problem) }),
-    todo: 'Correct the file and reload it, or restart where that is required. The log has each problem.',
-    alert: 'CountersignConfigReloadFailed',
-    title: 'The configuration file on <instance> is not in effect',
-    ticket: 'min by (namespace, release, instance) (countersign_config_last_reload_successful) == 0',
-    for: '5m',
-  },
+} satisfies Conditions;
+
+/** Its certificates, issuers, log, spans and configuration. */
+export const ofUpkeep = {
   'certificate-expiring': {
     when: 'A certificate has expired, or has less than a fifth of its lifetime or 7 days left.',
     find: ({ at, certificates }) =>
@@ -151,6 +120,41 @@ export const ofInstance = {
     ticket: 'time() - countersign_jwt_keys_fetched_timestamp_seconds > $jwtKeysAgeSeconds',
     for: '5m',
     causes: ['issuer-unavailable'],
+  },
+  'log-lines-dropped': {
+    severity: 'warn',
+    when: 'Log lines were dropped or wait: standard output does not accept them.',
+    find({ health: { warnings } }) {
+      if (warnings.includes('log-stalled'))
+        return { summary: 'The log cannot be written, because standard output accepts no lines' };
+      return warnings.includes('log-lines-dropped')
+        ? { summary: 'Log lines were dropped, because standard output did not accept them' }
+        : undefined;
+    },
+    todo: 'Requests are processed. Check where standard output goes: a full disk, or a log collector that has stopped.',
+    alert: 'CountersignLogLinesDropped',
+    title: '<instance> drops log lines',
+    page: 'sum by (namespace, release, instance) (increase(countersign_log_lines_dropped_total[10m])) > 0',
+    keepFiringFor: '10m',
+  },
+  'spans-dropped': {
+    when: 'Spans are not delivered. Requests are not affected.',
+    todo: 'The log has the cause.',
+    alert: 'CountersignSpansDropped',
+    title: '<instance> does not deliver traces',
+    ticket:
+      'sum by (namespace, release, instance) (increase(countersign_spans_total{result!="exported"}[15m])) > 0',
+    for: '15m',
+  },
+  'config-reload-failed': {
+    severity: 'warn',
+    when: 'The last reload failed or requires a restart.',
+    find: ({ config: { problem } }) => (problem === null ? undefined : { summary: capitalized(problem) }),
+    todo: 'Correct the file and reload it, or restart where that is required. The log has each problem.',
+    alert: 'CountersignConfigReloadFailed',
+    title: 'The configuration file on <instance> is not in effect',
+    ticket: 'min by (namespace, release, instance) (countersign_config_last_reload_successful) == 0',
+    for: '5m',
   },
 } satisfies Conditions;
 

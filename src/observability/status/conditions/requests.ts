@@ -1,11 +1,16 @@
-import { limits } from '../../../errors.ts';
 import { counted, secondsBetween, since } from '../format.ts';
 import { callerLimitedFor, saturation } from '../thresholds.ts';
-import { type Conditions, failures } from './condition.ts';
+import { type Conditions, checkOnline, failures } from './condition.ts';
 
-const remedies: Readonly<Record<string, string>> = limits;
+/** What to do about another limit than that of the environment. */
+const remedies: Readonly<Record<string, string>> = {
+  'proxy.maxBufferedBytes': 'Is the gateway slow, or are forms large? Otherwise add memory and raise it.',
+  'signing.maxQueue': 'RSA signatures wait for CPU: add CPU or instances.',
+  'keys.vault.transit': 'Is Vault slow? Otherwise raise its `maxInFlight` or `maxPerSecond`.',
+  'key reads': `${checkOnline} Add instances if keys can be read.`,
+};
 
-/** How many requests fail or take long, what there is no room for, and what callers may not do. */
+/** How many requests fail or take long, and what there is no room for. */
 export const ofRequests = {
   failing: {
     when: 'More requests fail than the SLO allows: the error budget of the month is used up in days (page), or before its end (ticket).',
@@ -31,26 +36,28 @@ export const ofRequests = {
   saturated: {
     when: "More than 80 % of an environment's requests in flight are used, or requests were rejected as `overloaded`.",
     ...failures(
-      { overloaded: (limit) => [`its limit \`${limit}\` was reached`, remedies[limit]] },
+      { overloaded: (limit) => [`a limit was reached, the last one \`${limit}\``, remedies[limit]] },
       ({ environments }) =>
         environments.map((one) => {
           const { name: environment, inFlight, maxInFlight } = one;
           const severity = saturation(one);
           if (severity === 'ok') return undefined;
           const summary = `${environment} is ${severity === 'bad' ? 'at' : 'near'} its limit \`environments.*.maxInFlight\``;
-          const state = [
-            `${inFlight} of ${maxInFlight} requests in flight; beyond the limit callers get 503.`,
-          ];
+          const state = [`${inFlight} of ${maxInFlight} requests in flight; callers beyond get 503.`];
           return { severity, summary, state, environment };
         }),
     ),
-    todo: limits['environments.*.maxInFlight'],
+    todo: 'Is the gateway slow? Otherwise add instances or raise `maxInFlight`. If one caller has most of it, limit that one with `callers[].maxInFlight`.',
     alert: 'CountersignSaturated',
     core: true,
     title: '<environment> on <instance> is near its limit of requests in flight, maxInFlight',
     page: 'max by (namespace, release, environment, instance) (countersign_requests_in_flight / countersign_requests_in_flight_limit) > $saturationRatio',
     for: '5m',
   },
+} satisfies Conditions;
+
+/** What callers may not do. */
+export const ofCallers = {
   'caller-limited': {
     severity: 'warn',
     when: 'A caller got 429 in the last minute, because of its `maxInFlight`.',
