@@ -35,8 +35,8 @@ export interface RequestRecord {
   statusPath?: string | undefined;
   /** As it may be written: redacted if it looks like a card number. Set only after the caller is authorized for it. */
   login?: string;
-  /** That the operation needs, also if there is none. */
-  keyKind?: KeyKind;
+  /** That the operation needs, also if there is none; absent again if the login has no keys at all. */
+  keyKind?: KeyKind | undefined;
   /** Of the key that the forwarded response is about, or else of the last one that signed. */
   keyVersion?: number;
   keyFingerprint?: string;

@@ -35,14 +35,6 @@ export class SourceUnavailable extends ProxyError {
   }
 }
 
-/** The source confirmed that the login has no key. May name the login: the caller is authorized to use it. */
-export function keyMissing({ environment, login }: LoginRef): ProxyError {
-  return new ProxyError(
-    'key-missing',
-    `Login "${login}" has no keys in environment "${environment}". Check the spelling, or ask the platform team to add keys for this environment.`,
-  );
-}
-
 /** Vault did not make a signature with a key that does not leave it. Nothing was sent. @param cause as above */
 export function signingUnavailable({ environment, login }: LoginRef, cause: unknown): ProxyError {
   return new ProxyError(

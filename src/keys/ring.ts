@@ -56,6 +56,16 @@ export const maxKeys = 3;
 /** All keys of one login, newest version first; a version holds a control key, a private key or both. */
 export type KeyRing = readonly (UsableKey | UnusableKey)[];
 
+/** The source confirmed that the login has no key of any kind. May name the login: the caller is authorized to use it. */
+export class KeysMissing extends ProxyError {
+  constructor({ environment, login }: LoginRef) {
+    super(
+      'key-missing',
+      `Login "${login}" has no keys in environment "${environment}". Check the spelling, or ask the platform team to add keys for this environment.`,
+    );
+  }
+}
+
 /**
  * The distinct keys of one kind that may be used now, newest first: the newest, those superseded within the grace
  * period, and the one that the gateway accepted last. Unusable keys are skipped if there is a usable one.

@@ -4,11 +4,11 @@ import type { MonotonicClock, SetTimer } from '../util/clock.ts';
 import { endsWithin } from '../util/promises.ts';
 import { Room } from '../util/slots.ts';
 import type { KeyChoice, Place, Testimony } from './choice.ts';
-import { keyMissing, SourceUnavailable, tooManyWaiting } from './errors.ts';
+import { SourceUnavailable, tooManyWaiting } from './errors.ts';
 import type { CacheResult, KeySourceObserver } from './key-source.ts';
 import { type LoginRef, loginRefString } from './login-ref.ts';
 import type { KeyReader } from './reader.ts';
-import { includesKey, sameKey, type UsableKey } from './ring.ts';
+import { includesKey, KeysMissing, sameKey, type UsableKey } from './ring.ts';
 import type { KeyTable, Login } from './table.ts';
 
 /** Milliseconds that a request waits at most for one look at the source, or for a read of keys that were not used lately. */
@@ -286,7 +286,7 @@ export class KeySelector {
     // However long that took: it was read for this request.
     const login = table.peek(ref);
     this.#count(ref, login === undefined ? 'missing' : 'fetched');
-    if (login === undefined) throw keyMissing(ref);
+    if (login === undefined) throw new KeysMissing(ref);
     table.use(login);
     return login;
   }

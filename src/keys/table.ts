@@ -4,11 +4,11 @@ import { ProxyError } from '../errors.ts';
 import type { KeyKind } from '../oauth1/methods.ts';
 import type { MonotonicClock, Randomness, WallClock } from '../util/clock.ts';
 import { KeyChoice } from './choice.ts';
-import { keyMissing, type SourceUnavailable } from './errors.ts';
+import type { SourceUnavailable } from './errors.ts';
 import type { KeyReading, KeySourceObserver, LostKey, NoKeys, RingRemoval } from './key-source.ts';
 import { type DescribedVersions, describeKeys } from './key-state.ts';
 import { type LoginRef, loginRefString } from './login-ref.ts';
-import { type KeyRing, sameRing, type UsableKey, type UsableKeys, usableKeys } from './ring.ts';
+import { type KeyRing, KeysMissing, sameRing, type UsableKey, type UsableKeys, usableKeys } from './ring.ts';
 
 /** Milliseconds after its last use in which a login is in use. */
 const inUseFor = 600_000;
@@ -103,7 +103,7 @@ export class KeyTable {
   negative(ref: LoginRef): ProxyError | undefined {
     const negative = this.#negatives.get(loginRefString(ref));
     if (negative === undefined || this.#now() >= negative.until) return undefined;
-    return negative.failure ?? keyMissing(ref);
+    return negative.failure ?? new KeysMissing(ref);
   }
 
   /** Counts as use. */

@@ -11,6 +11,7 @@ import { shownOrderId } from '../gateway/order-id.ts';
 import type { Destination } from '../gateway/router.ts';
 import { statusPathOf } from '../gateway/status-path.ts';
 import { validateParameters } from '../gateway/validate-parameters.ts';
+import { KeysMissing } from '../keys/ring.ts';
 import type { KeySelector } from '../keys/selector.ts';
 import type { DebugLog } from '../observability/debug-log.ts';
 import type { EventObserver } from '../observability/events.ts';
@@ -252,6 +253,7 @@ function authorize(
 function toProxyError(error: unknown, { record }: Work, { log, redactor }: HandlerOptions): ProxyError {
   if (error instanceof ProxyError) {
     record.limit = error.limit;
+    if (error instanceof KeysMissing) record.keyKind = undefined;
     const detail = redactor.text(error.detail);
     return withTrueOutcome(detail === error.detail ? error : error.withDetail(detail), record);
   }

@@ -262,7 +262,7 @@ export async function gatewayIncidents(start: Harness): Promise<Incident[]> {
       traffic: async () => {},
     }),
     play(
-      ['removed', 'key-missing', /removed: a login has neither .* nor .* of acme/, /Store it/, keyMissing],
+      ['removed', 'key-missing', /removed: a login has no key of either .* acme/, /Store it/, keyMissing],
       file('removed', 'acme'),
     ),
     play(['kind', 'key-missing', /kind: a login has no RSA key; .* of acme/, /Store it/, keyMissing], {

@@ -74,7 +74,6 @@ export function counted(count: number, noun: string): string {
   return `${whole(count)} ${noun}${count === 1 ? '' : 's'}`;
 }
 
-/** @param kind as the status has it */
 export function kindName(kind: string): string {
   return kind === 'private_key' ? 'RSA key' : 'control key';
 }

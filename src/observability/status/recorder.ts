@@ -51,20 +51,16 @@ export function createStatusRecorder(loaded: Configured, clocks: Clocks) {
   let callers = new Map<string, Caller>();
   /** Why the last signature in Vault failed, by environment; there are no others than those of the configuration. */
   const signingProblems = new Map<string, string>();
-  const detailOf = (context: RequestContext): string | null => {
-    const { environment = '', login = '', keyKind } = context;
-    const details: Readonly<Record<string, string | null | undefined>> = {
-      response: context.gatewayStatus?.toString(),
-      'gateway-unreachable': context.unreachable,
-      'gateway-reset': context.tlsAlert,
-      overloaded: context.limit,
-      'key-missing': keyKind,
-      'key-unusable': keyKind,
-      'signing-unavailable': signingProblems.get(environment),
-      'key-source-unavailable':
-        keySource.readProblem({ environment, login }) ?? keySource.keySource().problem,
-    };
-    return details[context.reason ?? 'response'] ?? null;
+  const detailOf = (context: RequestContext): string | null | undefined => {
+    const { reason, environment = '', login = '', unreachable, tlsAlert, keyKind, limit } = context;
+    if (reason === 'gateway-unreachable') return unreachable;
+    if (reason === 'gateway-reset') return tlsAlert;
+    if (reason === 'overloaded') return limit;
+    if (reason === undefined) return context.gatewayStatus?.toString();
+    if (reason === 'key-missing' || reason === 'key-unusable') return keyKind;
+    if (reason === 'signing-unavailable') return signingProblems.get(environment);
+    if (reason !== 'key-source-unavailable') return null;
+    return keySource.readProblem({ environment, login }) ?? keySource.keySource().problem;
   };
   const newEnvironment = () => new Environment(monotonic());
   /** Keeps what is known of the names that a reloaded configuration still has. */
@@ -216,14 +212,16 @@ class Environment {
     this.#window = new RequestWindow(startedAt);
   }
 
-  finished(context: RequestContext, detailOf: (context: RequestContext) => string | null): void {
+  finished(context: RequestContext, detailOf: (context: RequestContext) => string | null | undefined): void {
     const { startedAt, durations, caller = null, operation = null, login = null, keyRejected } = context;
     const { total = 0 } = durations;
     const endedAt = startedAt + total * 1000;
     const verdict = verdictOn(context);
     const cause = verdict === 'rejected' ? verdict : causeOf(context);
     const isFailure = verdict === 'failed' || verdict === 'rejected';
-    const failure = isFailure ? { cause, detail: detailOf(context), caller, operation, login } : undefined;
+    const failure = isFailure
+      ? { cause, detail: detailOf(context) ?? null, caller, operation, login }
+      : undefined;
     this.#window.recordRequest(endedAt, total, verdict, failure);
     if (login === null || keyRejected === undefined) return;
     setBounded(this.#logins, login, { at: endedAt, rejected: keyRejected }, maxLogins);

@@ -58,7 +58,7 @@ export function because(problem: string | null | undefined): string {
   return typeof problem === 'string' ? `: ${problem.replace(/\.$/, '')}` : '';
 }
 
-/** A failure within these seconds is one that happens now. */
+/** Within these seconds is now. */
 const presentSeconds = 5;
 
 /** `No failure for 8 s.`, once it is over: the finding goes within a minute. @param last time of the last failure */
@@ -67,32 +67,17 @@ export function quiet(at: string, last: string): string {
   return seconds < presentSeconds ? '' : `No failure for ${span(seconds)}.`;
 }
 
-/** A configuration that was loaded within these seconds of the start is the first one. */
-const startSeconds = 5;
-
 /** That it began with the start or with a configuration, if it did within a minute. @param first time of the first failure */
 export function began({ at, config: { loadedAt }, process }: StatusFacts, first = ''): string {
   const after = secondsBetween(loadedAt, first);
   if (!(after >= 0 && after < 60)) return '';
-  const isStart = secondsBetween(process.startedAt, loadedAt) < startSeconds;
+  const isStart = secondsBetween(process.startedAt, loadedAt) < presentSeconds;
   return `It began ${span(after)} after the ${isStart ? 'start' : 'configuration was loaded'}, ${since(at, loadedAt)} ago.`;
 }
 
-/** The requests of the last minute with 401 or 403. */
-export function rejectedBy({ failures }: Environment) {
-  return failures.find(({ cause }) => cause === 'rejected');
-}
-
 /** What happened, in words that follow the name of the environment; what to do, if the condition does not say it. */
-type Text = (
-  detail: string,
-  about: About,
-  facts: StatusFacts,
-) => readonly [what: string, todo?: string | undefined];
+type Text = (detail: string) => readonly [what: string, todo?: string | undefined];
 type Texts = Partial<Record<FailureCause, string | Text>>;
-
-/** The same environment and login, if all requests have it. */
-export type About = Pick<Found, 'environment' | 'login'>;
 
 /** Requests of the last minute that failed for one of these causes, together with what else is found. */
 export function failures(texts: Texts, more: Check = () => []) {
@@ -118,9 +103,7 @@ function failed(
   const { detail, count, operation, login, share, lastAt } = one;
   const about = { environment, login, caller: cause === 'overloaded' ? one.caller : null };
   const [what, todo] =
-    typeof text === 'string'
-      ? [text + (detail === null ? '' : ` (${detail})`)]
-      : text(detail ?? '', about, facts);
+    typeof text === 'string' ? [text + (detail === null ? '' : ` (${detail})`)] : text(detail ?? '');
   const whose = about.caller ?? login;
   const requests = `${counted(count, `${operation ?? ''} request`.trim())}${whose === null ? '' : ` of ${whose}`}`;
   const isNow = allFail && secondsBetween(lastAt, facts.at) < presentSeconds;

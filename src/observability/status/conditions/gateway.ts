@@ -1,6 +1,6 @@
 import { counted, percent, span } from '../format.ts';
 import { clockDifference, isBlocked, rejections, silent } from '../thresholds.ts';
-import { began, type Conditions, type Environment, failures, rejectedBy } from './condition.ts';
+import { began, type Conditions, type Environment, failures } from './condition.ts';
 
 /** What the gateway does, whatever the login. */
 export const ofGateway = {
@@ -81,7 +81,8 @@ export const ofGateway = {
         if (clockDifference(one) !== 'ok' || !isBlocked(one)) return undefined;
         const { name: environment, logins } = one;
         const summary = `The gateway of ${environment} responds with 401 or 403 to every login (${logins.rejected} in the last minute)`;
-        return { summary, state: [began(facts, rejectedBy(one)?.since)], environment };
+        const { since } = one.failures.find(({ cause }) => cause === 'rejected') ?? {};
+        return { summary, state: [began(facts, since)], environment };
       }),
     todo: 'Unless they all have one key, it is not a key (`current-key` says only which one signed): the gateway blocks this instance, or `baseUrl` is another environment, or something on the way changes requests. Do not store new keys. Ask the support of the gateway.',
     section: 'Gateway rejects every login',

@@ -1,17 +1,7 @@
 import type { KeyStatus, StatusFacts } from '../facts.ts';
 import { capitalized, clockText, counted, kindName, percent, versionName } from '../format.ts';
 import { isNoKey, rejections } from '../thresholds.ts';
-import {
-  type About,
-  because,
-  began,
-  type Check,
-  type Conditions,
-  checkOnline,
-  type Found,
-  failures,
-  rejectedBy,
-} from './condition.ts';
+import { because, began, type Conditions, checkOnline, type Found, failures } from './condition.ts';
 
 /** The keys of logins, and whether the gateway accepts them. */
 export const ofKeys = {
@@ -31,7 +21,7 @@ export const ofKeys = {
         if (severity === 'ok' || isNoKey(one)) return undefined;
         const { name: environment, rejectedShare, allFail, logins } = one;
         const { rejected, rejectedNames } = logins;
-        const { operation, since } = rejectedBy(one) ?? {};
+        const { operation, since } = one.failures.find(({ cause }) => cause === 'rejected') ?? {};
         const only = operation ? `, all to ${operation}` : '';
         const [login = null] = rejected === 1 ? rejectedNames : [];
         const others = rejected - rejectedNames.length;
@@ -57,7 +47,10 @@ export const ofKeys = {
   },
   'key-missing': {
     when: 'A login has no usable key. A finding also if the newest version was deleted, and an older one still signs.',
-    ...failures({ 'key-missing': noKey }, keysWith(missing)),
+    ...failures(
+      { 'key-missing': (kind) => [`a login has no ${kind === '' ? 'key of either kind' : kindName(kind)}`] },
+      keysWith(missing),
+    ),
     todo: 'Store it in the key source; Countersign reads it within a minute.',
     alert: 'CountersignKeyMissing',
     core: true,
@@ -128,31 +121,27 @@ type OfKey = Pick<Found, 'severity' | 'todo'> & { readonly what: string; readonl
 const maxNames = 5;
 
 /** One for each severity, however many keys it concerns. */
-function keysWith(check: (key: KeyStatus, facts: StatusFacts) => OfKey | undefined): Check {
-  return (facts) => {
+function keysWith(check: (key: KeyStatus, facts: StatusFacts) => OfKey | undefined) {
+  return (facts: StatusFacts): Found[] => {
     const all = facts.keys.list.flatMap((key) => {
       const found = check(key, facts);
-      return found === undefined ? [] : [{ ...found, key }];
+      const { environment, login, kind } = key;
+      const name = `${kindName(kind)} of ${login} in ${environment}`;
+      return found === undefined ? [] : [{ ...found, environment, login, name }];
     });
     return [...Map.groupBy(all, ({ severity }) => severity).values()].flatMap(([first, ...others]) => {
       if (first === undefined) return [];
-      const { what, state = '', key, ...about } = first;
-      const { environment, login } = key;
-      const summary = `${capitalized(keyName(key))}: ${what}`;
-      return [{ ...about, summary, state: [theSame(others), state], environment, login }];
+      const { name, what, state = '', ...about } = first;
+      return [{ ...about, summary: `${capitalized(name)}: ${what}`, state: [theSame(others), state] }];
     });
   };
 }
 
-function theSame(others: readonly { readonly key: KeyStatus }[]): string {
+function theSame(others: readonly { readonly name: string }[]): string {
   if (others.length === 0) return '';
-  const names = others.slice(0, maxNames).map(({ key }) => keyName(key));
+  const names = others.slice(0, maxNames).map(({ name }) => name);
   const such = others.length > maxNames ? 'such as ' : '';
   return `The same for ${counted(others.length, 'other key')}: ${such}${names.join(', ')}.`;
-}
-
-function keyName({ kind, login, environment }: KeyStatus): string {
-  return `${kindName(kind)} of ${login} in ${environment}`;
 }
 
 function missing({ missingSince, signingVersion }: KeyStatus, { at }: StatusFacts): OfKey | undefined {
@@ -208,13 +197,4 @@ function newer({ versions, signingVersion }: KeyStatus, state: string) {
 /** With a space behind it; empty without a text. */
 function sentence(text: string | null): string {
   return text === null ? '' : `${capitalized(text).replace(/\.$/, '')}. `;
-}
-
-/** Both kinds, if the login has none. The list may not have every key. */
-function noKey(kind: string, { environment, login = null }: About, facts: StatusFacts): [string] {
-  const { list, total } = facts.keys;
-  const isUsable = (key: KeyStatus) =>
-    key.environment === environment && key.login === login && key.signingVersion !== null;
-  const hasNone = login !== null && list.length === total && !list.some(isUsable);
-  return [`a login has ${hasNone ? 'neither a control key nor an RSA key' : `no ${kindName(kind)}`}`];
 }
