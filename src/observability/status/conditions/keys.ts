@@ -114,14 +114,11 @@ export const ofKeys = {
   },
 } satisfies Conditions;
 
-/** What there is to say about one key. */
-type OfKey = Pick<Found, 'severity' | 'todo'> & { readonly what: string; readonly state?: string };
-
 /** Of other keys in a finding. */
 const maxNames = 5;
 
-/** One for each severity, however many keys it concerns. */
-function keysWith(check: (key: KeyStatus, facts: StatusFacts) => OfKey | undefined) {
+/** One for each severity, however many keys it concerns. @param check its summary follows the name of the key */
+function keysWith(check: (key: KeyStatus, facts: StatusFacts) => Found | undefined) {
   return (facts: StatusFacts): Found[] => {
     const all = facts.keys.list.flatMap((key) => {
       const found = check(key, facts);
@@ -131,8 +128,8 @@ function keysWith(check: (key: KeyStatus, facts: StatusFacts) => OfKey | undefin
     });
     return [...Map.groupBy(all, ({ severity }) => severity).values()].flatMap(([first, ...others]) => {
       if (first === undefined) return [];
-      const { name, what, state = '', ...about } = first;
-      return [{ ...about, summary: `${capitalized(name)}: ${what}`, state: [theSame(others), state] }];
+      const { name, summary, state = [], ...about } = first;
+      return [{ ...about, summary: `${capitalized(name)}: ${summary}`, state: [theSame(others), ...state] }];
     });
   };
 }
@@ -144,35 +141,35 @@ function theSame(others: readonly { readonly name: string }[]): string {
   return `The same for ${counted(others.length, 'other key')}: ${such}${names.join(', ')}.`;
 }
 
-function missing({ missingSince, signingVersion }: KeyStatus, { at }: StatusFacts): OfKey | undefined {
+function missing({ missingSince, signingVersion }: KeyStatus, { at }: StatusFacts): Found | undefined {
   if (missingSince === null || signingVersion === null) return undefined;
   const until = '`keys.rotationGracePeriod` has passed, or longer if the gateway accepted it last';
-  const state = `${capitalized(versionName(signingVersion))} still signs, until ${until}.`;
-  return { severity: 'warn', what: `missing in the key source since ${clockText(at, missingSince)}`, state };
+  const state = [`${capitalized(versionName(signingVersion))} still signs, until ${until}.`];
+  const summary = `missing in the key source since ${clockText(at, missingSince)}`;
+  return { severity: 'warn', summary, state };
 }
 
-function unusable(key: KeyStatus): OfKey | undefined {
+function unusable(key: KeyStatus): Found | undefined {
   // Of one that was deleted, what requests miss is a finding.
   if (key.signingVersion === null && key.missingSince !== null) return undefined;
   if (key.signingVersion === null) {
     const problem = key.versions.find((one) => one.problem !== null)?.problem ?? null;
-    const state = `${sentence(problem)}Requests that need this key fail.`;
-    return { severity: 'bad', what: 'no version can sign', state };
+    const state = [sentence(problem), 'Requests that need this key fail.'];
+    return { severity: 'bad', summary: 'no version can sign', state };
   }
   const one = newer(key, 'unusable');
   if (one === undefined) return undefined;
-  const what = `${versionName(one.version)} cannot be used`;
-  const state = `${sentence(one.problem)}${capitalized(versionName(key.signingVersion))} still signs.`;
-  return { severity: 'warn', what, state };
+  const state = [sentence(one.problem), `${capitalized(versionName(key.signingVersion))} still signs.`];
+  return { severity: 'warn', summary: `${versionName(one.version)} cannot be used`, state };
 }
 
-function rejected({ missingSince, signingVersion, versions }: KeyStatus): OfKey | undefined {
+function rejected({ missingSince, signingVersion, versions }: KeyStatus): Found | undefined {
   const signing = versions.find(({ version }) => version === signingVersion);
   if (signing?.state !== 'rejected' || missingSince !== null) return undefined;
-  return { what: `the gateway rejects ${versionName(signing.version)}` };
+  return { summary: `the gateway rejects ${versionName(signing.version)}` };
 }
 
-function waiting(key: KeyStatus): OfKey | undefined {
+function waiting(key: KeyStatus): Found | undefined {
   const { kind, missingSince, signingVersion } = key;
   const next = newer(key, 'waiting');
   if (next === undefined || missingSince !== null || signingVersion === null) return undefined;
@@ -181,10 +178,9 @@ function waiting(key: KeyStatus): OfKey | undefined {
     kind === 'private_key'
       ? `Register the public key of ${name} at the gateway`
       : `The gateway makes control keys: check that ${name} is the one it sent`;
-  const state = `${capitalized(versionName(signingVersion))} signs until then.`;
   return {
-    what: `${name} is waiting for the gateway`,
-    state,
+    summary: `${name} is waiting for the gateway`,
+    state: [`${capitalized(versionName(signingVersion))} signs until then.`],
     todo: `${todo}; \`countersign keys verify\` shows when it is accepted.`,
   };
 }
@@ -194,7 +190,7 @@ function newer({ versions, signingVersion }: KeyStatus, state: string) {
   return versions.find((one) => one.state === state && one.version > (signingVersion ?? 0));
 }
 
-/** With a space behind it; empty without a text. */
+/** Empty without a text. */
 function sentence(text: string | null): string {
-  return text === null ? '' : `${capitalized(text).replace(/\.$/, '')}. `;
+  return text === null ? '' : `${capitalized(text).replace(/\.$/, '')}.`;
 }
