@@ -135,6 +135,7 @@ describe('countersign status of a running instance', () => {
     );
     expect(out).toMatch(/^ {2}sandbox\/acme {2}Control key {2}version \d+ +In use +/m);
     const { out: json } = await run('--url', proxy.adminUrl, '--json');
+    expect(json).toMatch(/^\{\n {2}"/);
     expect(statusSchema.parse(JSON.parse(json))).toMatchObject({ health: { ready: true } });
   });
 

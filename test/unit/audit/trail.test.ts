@@ -270,6 +270,7 @@ it('another file begins when one has its full size', async () => {
   const contents = [...disk.earlier, disk.content];
   expect(contents.length).toBeGreaterThan(2);
   for (const content of contents) expect(content.length).toBeLessThan(1_600);
+  for (const content of contents.slice(0, -1)) expect(content.length).toBeGreaterThan(600);
   expect(defect()).toBeUndefined();
 });
 

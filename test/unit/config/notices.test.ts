@@ -77,6 +77,14 @@ describe('a notice', () => {
     expectNotice(`${text}proxy: { timeouts: ${timeouts} }\n`, notice);
   });
 
+  it('says of which environments a shutdown does not wait for requests', () => {
+    const environments = ['a', 'b'].map(
+      (name) => `  ${name}: { baseUrl: "https://${name}.example", product: gw }\n`,
+    );
+    const text = `keys: { source: directory, directory: keys }\nenvironments:\n${environments.join('')}`;
+    expectNotice(`${text}proxy: { timeouts: { shutdown: 1s } }\n`, 'timeouts.request of a, b: ');
+  });
+
   it.each(rows`
     store: memory                            || claims order IDs in each instance alone
     store: "redis://127.0.0.1", keyFile: /k  || none

@@ -175,6 +175,7 @@ const { resolve } = createRoutes(
       control: ['{endpoint}', 'client_orderid', 'amount', 'email'],
       parameters: { amount: { minorUnitsOf: 'currency' } },
     },
+    group: { ...common, path: '/api/v2/group/{endpointGroup}', control: ['{endpointGroup}', 'email'] },
     return: {
       ...common,
       path: '/api/v2/return/{endpoint}',
@@ -200,6 +201,7 @@ describe('a control', () => {
   it.each([
     ['sale', published, '1111902B4FF51042john.smith@gmail.com'],
     ['return', 'client-order-id=902B4FF5&orderid=17&amount=0.94&currency=EUR', 'acme902B4FF51794EUR'],
+    ['group', 'email=a', '1111a'],
     // What may be absent, such as the amount when all is returned.
     ['return', 'client_orderid=902B4FF5&orderid=17', 'acme902B4FF517'],
   ])('of a %s with %s covers %s', (operation, form, text) => {

@@ -16,7 +16,9 @@ const started = 1_000;
 function start(sampleRatio = 1) {
   let now = started;
   const exporter = new InMemorySpanExporter();
-  const clock = (): number => Date.UTC(2026, 0, 15, 12) + now;
+  let reads = 0;
+  // Set forward by an hour whenever it was read.
+  const clock = (): number => Date.UTC(2026, 0, 15, 12) + now + 3_600_000 * reads++;
   const tracer = createRequestTracer(new SimpleSpanProcessor({ exporter }), {
     sampleRatio,
     version: '1.2.3',

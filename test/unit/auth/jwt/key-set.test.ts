@@ -160,7 +160,7 @@ describe('the keys of an issuer', () => {
   });
 
   it('that are known are found at once while a hundred tokens with unknown ones wait, or the issuer is down', async () => {
-    const { state, find, holdLoads } = await createFetched();
+    const { state, pass, find, holdLoads } = await createFetched();
     state.failing = true;
     const release = holdLoads();
     const unknown = Array.from({ length: 100 }, (_, nth) => find(`unknown ${nth}`));
@@ -171,6 +171,11 @@ describe('the keys of an issuer', () => {
     release();
     expect(new Set(await Promise.all(unknown))).toEqual(new Set(['jwt-keys-unavailable']));
     expect(await find('first')).toBe('found');
+    // None of them waits any more.
+    state.failing = false;
+    state.published = [first.jwk, second.jwk];
+    await pass(60_000);
+    expect(await find('second')).toBe('found');
   });
 
   it('are fetched for unknown keys 10 s after the last fetch at the earliest', async () => {

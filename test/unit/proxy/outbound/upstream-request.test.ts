@@ -37,3 +37,13 @@ it.each([
     upstream.abort();
   },
 );
+
+it('a gateway that cannot be reached for another reason than TLS is not said to have a problem of TLS', async () => {
+  const memory = { reserve: () => true, release: () => {} };
+  const upstream = new UpstreamRequest(signed, { connect: 10_000, total: 10_000, readOnly: true, memory });
+  upstream.onError(Object.assign(new Error('connect'), { code: 'EHOSTUNREACH' }));
+  await expect(upstream.response).rejects.toMatchObject({
+    reason: 'gateway-unreachable',
+    unreachable: 'other',
+  });
+});
