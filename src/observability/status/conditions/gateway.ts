@@ -22,7 +22,7 @@ export const ofGateway = {
         const summary = `${environment}: no request has ended for ${span(seconds ?? 0)}, and ${wait}`;
         return { severity, summary, environment };
       }),
-    todo: 'Either the gateway does not respond, or keys cannot be read; they fail when `timeouts.request` has passed. `countersign check --online --config FILE` says which.',
+    todo: 'Either the gateway does not respond, or keys cannot be read; they fail when `timeouts.request` has passed. If `countersign check --online --config FILE` reads the keys, it is the gateway, though that accepts connections.',
     section: 'No complete gateway response',
   },
   'gateway-timeout': {

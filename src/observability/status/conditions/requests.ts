@@ -1,4 +1,4 @@
-import { counted, secondsBetween, since } from '../format.ts';
+import { counted, secondsBetween, since, span } from '../format.ts';
 import { callerLimitedFor, saturation } from '../thresholds.ts';
 import { type Conditions, checkOnline, failures } from './condition.ts';
 
@@ -21,8 +21,17 @@ export const ofRequests = {
     ...burn('failures', '$failureBudget', 'failures:increase6h >= $failureCount'),
   },
   slow: {
-    when: 'More requests take longer than 2.5 s than the SLO allows.',
-    todo: 'Is the gateway slow, or Countersign? Compare the duration of both.',
+    severity: 'warn',
+    when: 'More requests take longer than 2.5 s than the SLO allows; the finding: half of those of the last minute.',
+    find: ({ environments }) =>
+      environments.map(({ name: environment, latency }) => {
+        if (latency === null || latency.p50 < 2.5) return undefined;
+        return {
+          summary: `Half of the requests to ${environment} take ${span(latency.p50)} or longer`,
+          environment,
+        };
+      }),
+    todo: 'Is the gateway slow, or Countersign? The log has `gatewayMs` beside `totalMs`.',
     alert: 'CountersignLatencyBudgetBurn',
     title: '<value|humanizePercentage> of the requests to <environment> take longer than 2.5 s',
     ...burn('slow', '$latencyBudget', 'requests:increase6h >= $latencyCount'),

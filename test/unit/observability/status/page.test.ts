@@ -93,7 +93,7 @@ it.each<[what: string, status: Status, text: RegExp]>([
   [
     'that one is not ready',
     { ...troubleStatus(), health: { ready: false, reasons: [], warnings: [] } },
-    /Not ready This instance should not receive requests\. 10 problems:/,
+    /Not ready This instance should not receive requests\. 11 problems:/,
   ],
   ['how well the key source is', calmStatus(), /Vault vault\.example:8200 Up \S+ \S+ 9 days ago/],
   [
