@@ -118,7 +118,7 @@ export class KeyChoice {
   /** The keys were read again. With different ones, each is worth a try at once. */
   update(keys: UsableKeys): void {
     const isSame =
-      keys.length === this.#keys.length && keys.every((key, index) => isSameKey(key, this.#keys[index]));
+      keys.length === this.#keys.length && keys.every((key, index) => sameKey(key, this.#keys[index]));
     // The same key may have another version now.
     const current = keys.find((key) => sameKey(key, this.#current));
     this.#keys = keys;
@@ -170,14 +170,14 @@ export class KeyChoice {
 
   /** Whether other keys may be tried for a rejected request of this place now. */
   mayTry(place: Place, now: number): boolean {
-    const { dueAt } = this.#doubtAt(place)?.[kindOf(place)] ?? newSteps();
-    return this.#keys.length > 1 && now >= dueAt;
+    const doubt = this.#doubtAt(place);
+    return this.#keys.length > 1 && (doubt === undefined || now >= stepsOf(place, doubt).dueAt);
   }
 
   /** Other keys did not help. If they may be tried, the next time is a step later. @returns whether they may */
   takeStep(place: Place, now: number): boolean {
     if (!this.mayTry(place, now)) return false;
-    const steps = this.#rememberedAt(place)[kindOf(place)];
+    const steps = stepsOf(place, this.#rememberedAt(place));
     steps.dueAt = now + Math.min(stepTimes.last, stepTimes.first * 2 ** steps.tries);
     steps.tries += 1;
     return true;
@@ -222,15 +222,10 @@ export class KeyChoice {
   }
 }
 
-function kindOf({ readOnly }: Place): 'queries' | 'payments' {
-  return readOnly ? 'queries' : 'payments';
+function stepsOf({ readOnly }: Place, { queries, payments }: Doubt): Steps {
+  return readOnly ? queries : payments;
 }
 
 function newSteps(): Steps {
   return { tries: 0, dueAt: Number.NEGATIVE_INFINITY };
-}
-
-/** Mostly it is the same object. */
-function isSameKey(key: UsableKey, other: UsableKey | undefined): boolean {
-  return other !== undefined && sameKey(key, other);
 }

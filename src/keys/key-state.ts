@@ -39,7 +39,7 @@ export function describeKeys(
   const distinct = distinctKeys(entries);
   const shown = entries.filter((entry) => !('key' in entry) || distinct.includes(entry));
   const current = choice?.current ?? newest;
-  const signing = distinct.find((key) => current !== undefined && sameKey(key, current));
+  const signing = distinct.find((key) => sameKey(key, current));
   const stateOf = (entry: KeyRing[number], index: number): KeyState => {
     if (!('key' in entry)) return 'unusable';
     const isRejected = choice?.isRejected(entry, now) === true;

@@ -127,13 +127,13 @@ export function mayBeUsed(
 ): boolean {
   const { supersededAt } = entry;
   if (supersededAt === undefined || now - supersededAt.getTime() <= gracePeriod) return true;
-  return accepted !== undefined && 'key' in entry && sameKey(entry, accepted);
+  return 'key' in entry && sameKey(entry, accepted);
 }
 
-/** Whether two keys are equal, ignoring their versions. Compares control keys in constant time. */
-export function sameKey(a: UsableKey, b: UsableKey): boolean {
-  if (a.key === b.key) return true;
-  if (a.fingerprint !== b.fingerprint) return false;
+/** Whether two keys are there and equal, ignoring their versions. Compares control keys in constant time. */
+export function sameKey(a: UsableKey, b: UsableKey | undefined): boolean {
+  if (a.key === b?.key) return true;
+  if (b === undefined || a.fingerprint !== b.fingerprint) return false;
   if (a.key.kind === 'control_key' && b.key.kind === 'control_key')
     return sameSecret(a.key.secret, b.key.secret);
   return a.fingerprint !== undefined;

@@ -46,7 +46,7 @@ export class Forwarder {
     record.keyKind = keyed.kind;
     let last: Sent<GatewayResponse> | undefined;
     let written: number | undefined;
-    const send: Send<GatewayResponse> = async (keyNow) => {
+    const sendWith: Send<GatewayResponse> = async (keyNow) => {
       record.durations.key ??= (monotonic() - startedAt) / 1000;
       written = record.writtenAttempts;
       const sent = await this.#signAndSend(request, keyed, keyNow);
@@ -57,8 +57,8 @@ export class Forwarder {
     };
     const { readOnly, retryOn403 } = destination.operation;
     try {
-      if (readOnly || retryOn403) return await keySelector.query(keyed, send);
-      return await keySelector.payment(keyed, send);
+      if (readOnly || retryOn403) return await keySelector.query(keyed, sendWith);
+      return await keySelector.payment(keyed, sendWith);
     } catch (error) {
       // The gateway has already responded. A retry that could not be sent must not hide that response.
       if (last !== undefined && error instanceof ProxyError && record.writtenAttempts === written) {
