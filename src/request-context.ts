@@ -60,7 +60,7 @@ export interface RequestRecord {
   rejection?: Rejection;
   /** The gateway's response is about another order than the request; absent if nothing says so. */
   orderMismatch?: OrderMismatch | undefined;
-  /** For 401 and 403 only. Apart from the fields above, since metrics show only what an authorized caller may use. */
+  /** For rejected clients only. Apart from the fields above, since metrics show only what an authorized caller may use. */
   rejected?: (ClientDetails & RejectedTarget) | undefined;
   /** Seconds, retries included. Absent for a step that was not reached. */
   readonly durations: {
@@ -69,7 +69,7 @@ export interface RequestRecord {
     key?: number;
     /** Signing and its queue. */
     sign?: number;
-    /** From the first byte sent to the gateway to the last byte of its response. */
+    /** All attempts, those without a connection too; of a response that is streamed, until its first part. */
     gateway?: number;
   };
 }
@@ -98,7 +98,7 @@ export type CallbackResult = (typeof callbackResults)[number];
 export const authorizationDecisions = ['allowed', 'denied', 'would-deny'] as const;
 export type AuthorizationDecision = (typeof authorizationDecisions)[number];
 
-/** The client behind a 401 or 403 of Countersign, so that an operator can find it. Only for the log. */
+/** A client that Countersign rejected, so that an operator can find it. Only for the log. */
 export interface ClientDetails {
   /** Address of the other end of the connection, which may be a load balancer. */
   readonly peer?: string | undefined;

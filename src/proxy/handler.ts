@@ -128,7 +128,7 @@ function contextOf(record: RequestRecord, result: ResponseResult | undefined, no
   return { ...record, ...ended, durations };
 }
 
-/** The request pipeline, one line per step. A step that fails throws a ProxyError; only the last one sends anything. */
+/** The request pipeline. A step that fails throws a ProxyError; only the last one sends anything. */
 async function processRequest(
   request: Request,
   response: Response,

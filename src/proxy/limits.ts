@@ -33,7 +33,7 @@ export class ConcurrencyLimiter {
   /**
    * A slot of the environment: only for a request that is about to be sent.
    *
-   * @returns releases the slot; to be called once
+   * @returns releases the slot; further calls do nothing
    * @throws ProxyError `overloaded`
    */
   acquireForEnvironment(name: string, limit: number): () => void {

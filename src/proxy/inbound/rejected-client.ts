@@ -99,10 +99,10 @@ function oneLine(name = ''): string {
 }
 
 /**
- * Where a request with a 401 or 403 would have gone, in configured names only: never the client's path or an arbitrary
+ * Where a rejected request would have gone, in configured names only: never the client's path or an arbitrary
  * login. To be called after the response, so that its time does not show what exists.
  *
- * @param deniedLogin the login that the caller is not allowed to use; absent for a 401
+ * @param deniedLogin the login that the caller is not allowed to use
  */
 export function rejectedTarget(
   { environment, operation }: Pick<RequestRecord, 'environment' | 'operation'>,
