@@ -28,7 +28,7 @@ export interface Condition {
   /** Heading in deploy/runbook.md; unless given, the name of the alert. */
   readonly section?: string;
   /** Causes of failed requests to which the section applies. */
-  readonly causes?: readonly string[];
+  readonly causes?: readonly FailureCause[];
 }
 
 export type Conditions = Readonly<Record<string, Condition>>;
@@ -86,7 +86,7 @@ export function failures(texts: Texts, more: Check = () => []) {
     ...[more(facts)].flat(),
     ...causes.flatMap(([cause, text]) => facts.environments.map((one) => failed(cause, text, one, facts))),
   ];
-  return { causes: Object.keys(texts), find };
+  return { causes: Object.keys(texts).filter((one): one is FailureCause => one in texts), find };
 }
 
 function failed(

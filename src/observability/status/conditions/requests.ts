@@ -1,3 +1,4 @@
+import type { Limit } from '../../../errors.ts';
 import { counted, secondsBetween, since, span } from '../format.ts';
 import { callerLimitedFor, saturation } from '../thresholds.ts';
 import { type Conditions, checkOnline, failures } from './condition.ts';
@@ -8,7 +9,7 @@ const remedies: Readonly<Record<string, string>> = {
   'signing.maxQueue': 'RSA signatures wait for CPU: add CPU or instances.',
   'keys.vault.transit': 'Is Vault slow? Otherwise raise its `maxInFlight` or `maxPerSecond`.',
   'key reads': `${checkOnline} Add instances if keys can be read.`,
-};
+} satisfies Record<Exclude<Limit, `${string}.maxInFlight`>, string>;
 
 /** How many requests fail or take long, and what there is no room for. */
 export const ofRequests = {
