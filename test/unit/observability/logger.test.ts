@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import type { LogLevel } from '../../../src/config/schema/values.ts';
 import { parseKeys } from '../../../src/keys/key.ts';
@@ -6,15 +7,16 @@ import { sampleRejections } from '../../../src/observability/log-sampling.ts';
 import { createLogger, type Logger } from '../../../src/observability/logger.ts';
 import { createTlsPeers } from '../../../src/observability/tls-peers.ts';
 import type { RequestContext } from '../../../src/request-context.ts';
+import { codes } from '../../support/runbook.ts';
 
 const bare: RequestContext = { id: 'x', startedAt: 0, outcome: 'not-sent', attempts: 0, durations: {} };
+const handshake = { role: 'listener', problem: 'certificate', cause: 'unknown-ca', peer: 'x' } as const;
 
 /** The fields of what is logged. */
 function capture(level: LogLevel = 'info') {
   const lines: string[] = [];
   const log = createLogger(level, { write: (line) => void lines.push(line) });
-  const parse = (line: string): Record<string, unknown> => JSON.parse(line);
-  return { log, lines, entries: () => lines.map(parse) };
+  return { log, lines, entries: () => lines.map((line): Record<string, unknown> => JSON.parse(line)) };
 }
 
 function logged(context: RequestContext): Record<string, unknown> {
@@ -23,45 +25,59 @@ function logged(context: RequestContext): Record<string, unknown> {
   return entries()[0] ?? {};
 }
 
+type Unlogged = 'readOnly' | 'keyKind' | 'keyRejected' | 'traceSampled' | 'writtenAttempts';
+/** What a line has. A new field of the context has to be in the test below, or left out here. */
+type Logged = Required<Omit<RequestContext, Unlogged | 'credential' | 'decision' | 'rejected'>>;
+type Full<K extends keyof RequestContext> = Required<NonNullable<RequestContext[K]>>;
+
 describe('the line of a request', () => {
-  it('is one line of JSON with every known field, durations in milliseconds, and nothing else', () => {
-    const context = {
+  it('is one line of JSON with every known field, as docs/troubleshooting.md says, and nothing else', () => {
+    const target = { environment: 'sandbox', operation: 'order-status', login: 'acme' };
+    const ids = { callerRequestId: 'order-7', caller: 'billing', orderId: 'invoice-7', firstRequestId: 'y' };
+    const context: Logged = {
       ...bare,
+      ...ids,
+      ...target,
       traceId: '0af7651916cd43dd8448eb211c80319c',
-      caller: 'billing',
-      environment: 'sandbox',
-      operation: 'order-status',
-      login: 'acme',
+      statusPath: '/status',
       keyVersion: 7,
       keyFingerprint: 'ab12',
       status: 200,
       gatewayStatus: 200,
       gatewayResult: 'error',
       gatewayErrorCode: '124',
+      orderMismatch: 'amount',
       unreachable: 'dns',
+      tlsAlert: 'unknown_ca',
       rejection: 'other-key',
+      callback: 'verified',
+      reason: 'duplicate-payment',
       limit: 'key reads',
       outcome: 'answered',
       attempts: 2,
       serialNumber: '00000000-0000-0000-0000-0000005b2e5d',
-    } as const;
-    const durations = { total: 0.2501234, key: 0.001, sign: 0.0031, gateway: 0.245 };
+    };
+    const jwt = { credential: 'jwt', tokenHash: 'a', jwtProblem: 'jwt-key', jwtSubject: 'b' } as const;
+    const certificate = { certificateSubject: 'c', certificateIssuer: 'd', certificateProblem: 'e' };
+    const rejected: Full<'rejected'> = { ...target, ...jwt, ...certificate, peer: 'x', method: 'POST' };
+    const durations: Full<'durations'> = { total: 0.2501234, claim: 2, key: 0.001, sign: 0.0031, gateway: 1 };
     const { log, lines, entries } = capture();
     const more = { keyKind: 'private_key', body: 'cvv2=123' } as const;
-    log.requestFinished({ ...context, ...more, durations });
+    log.requestFinished({ ...context, ...more, durations, rejected });
     expect(lines.map((line) => line.match(/\n/g))).toEqual([['\n']]);
     const { id, startedAt: _, durations: __, ...fields } = context;
+    const times = { totalMs: 250.123, claimMs: 2_000, keyMs: 1, signMs: 3.1, gatewayMs: 1_000 };
+    const shown = { requestId: id, ...fields, ...rejected, ...times };
     expect(entries()[0]).toEqual({
-      level: 'info',
+      level: 'warn',
       time: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/),
       msg: 'request completed',
-      requestId: id,
-      ...fields,
-      totalMs: 250.123,
-      keyMs: 1,
-      signMs: 3.1,
-      gatewayMs: 245,
+      ...shown,
     });
+    const page = readFileSync('docs/troubleshooting.md', 'utf8');
+    const [, ofAll = '', ofRejected = ''] = page.split(/^## Search the log$|^### Who /m);
+    const cells = ofRejected.match(/^\| `.*?\|/gm) ?? [];
+    expect(new Set(codes(ofAll.split('.')[0] + cells.join()))).toEqual(new Set(Object.keys(shown)));
     expect(Object.keys(logged(bare)).sort().join()).toBe('attempts,level,msg,outcome,requestId,time');
   });
 
@@ -78,7 +94,6 @@ describe('the line of a request', () => {
     ['a gateway response', { status: 200, outcome: 'answered' }, 'info'],
     ['a client error', { status: 400, reason: 'malformed-form' }, 'info'],
     ['a 403 of the gateway', { status: 403, gatewayStatus: 403, outcome: 'answered' }, 'warn'],
-    ['a 401 of the gateway', { status: 401, gatewayStatus: 401, outcome: 'answered' }, 'warn'],
     ['an unknown caller', { status: 401, reason: 'caller-unknown' }, 'warn'],
     ['a denied caller', { status: 403, reason: 'not-allowed' }, 'warn'],
     ['a caller above its limit', { status: 429, reason: 'caller-limit' }, 'warn'],
@@ -86,11 +101,7 @@ describe('the line of a request', () => {
     ['no key', { status: 503, reason: 'key-source-unavailable' }, 'warn'],
     ['an unknown outcome', { status: 504, reason: 'gateway-timeout', outcome: 'unknown' }, 'error'],
     ['an internal error', { status: 500, reason: 'internal' }, 'error'],
-    [
-      'a payment that was sent before',
-      { status: 409, reason: 'duplicate-payment', outcome: 'unknown' },
-      'warn',
-    ],
+    ['a payment that was sent before', { reason: 'duplicate-payment', outcome: 'unknown' }, 'warn'],
     ['a response about another order', { status: 200, orderMismatch: 'order-id' }, 'error'],
     ['a response with another amount', { status: 200, orderMismatch: 'amount' }, 'warn'],
     ['a forged callback', { status: 200, callback: 'not-verified' }, 'warn'],
@@ -107,12 +118,7 @@ it.each<[string, (log: Logger) => void, boolean]>([
   ['a message', (log) => log.message('info', 'started'), true],
   ['an internal error', (log) => log.internalError(bare, new Error('x')), true],
   ['a crash', (log) => log.crash('main', new Error('x')), true],
-  [
-    'a failed handshake',
-    (log) =>
-      log.handshakeFailed({ role: 'listener', problem: 'certificate', cause: 'unknown-ca', peer: 'x' }),
-    true,
-  ],
+  ['a failed handshake', (log) => log.handshakeFailed(handshake), true],
 ])('the line of %s is urgent or may be gathered', (_line, write, urgent) => {
   const events: string[] = [];
   write(createLogger('info', { write: () => events.push('line'), hurry: () => events.push('hurry') }));
@@ -122,7 +128,7 @@ it.each<[string, (log: Logger) => void, boolean]>([
 it('a message has a level, a text and plain fields, and none is written below the configured level', () => {
   const { log, entries } = capture();
   log.message('warn', 'some message', { problems: 2 });
-  log.handshakeFailed({ role: 'listener', problem: 'certificate', cause: 'unknown-ca', peer: 'x' });
+  log.handshakeFailed(handshake);
   expect(entries()).toMatchObject([
     { level: 'warn', msg: 'some message', problems: 2 },
     { level: 'warn', msg: 'TLS handshake failed', cause: 'unknown-ca' },
@@ -137,11 +143,7 @@ it('a message has a level, a text and plain fields, and none is written below th
 
 it.each<[string, unknown, string]>([
   ['by its name', Object.assign(new RangeError('4111111111111111'), { body: 'key=s3cret' }), 'RangeError'],
-  [
-    'without its message, which may look like a stack',
-    new Error('x\n    at 4111111111111111 (/x:1:1)'),
-    'Error',
-  ],
+  ['without its message, be it like a stack', new Error('x\n    at 4111111111111111 (/x:1:1)'), 'Error'],
   ['without its cause', new Error('x', { cause: new Error('4111111111111111') }), 'Error'],
   ['by its type if it is none', 'key=s3cret', 'thrown string'],
   ['as Error if its name may be data', Object.assign(new Error('x'), { name: 'key=s3cret' }), 'Error'],
@@ -235,10 +237,9 @@ describe('lines about strangers', () => {
   });
 
   it('have one limit with those of failed TLS handshakes', () => {
-    for (let nth = 0; nth < 60; nth += 1)
-      log.handshakeFailed({ role: 'listener', problem: 'other', cause: 'plain-http', peer: '10.0.0.7' });
+    for (let nth = 0; nth < 60; nth += 1) log.handshakeFailed(handshake);
     write(60, { reason: 'caller-unknown' });
-    expect([lines.length, suppressed, lines[0]]).toEqual([100, 20, 'handshake plain-http']);
+    expect([lines.length, suppressed, lines[0]]).toEqual([100, 20, 'handshake unknown-ca']);
   });
 });
 
