@@ -112,20 +112,21 @@ async function rotate(
 async function subjectOf(demo: RunningDemo, given: string | undefined) {
   const settings = await settingsOf(demo);
   const { config } = validConfig(demoConfigFile, await loadDemoConfig(demo, settings));
-  const { endpoints, product, caller } = settings.scenario;
+  const { endpoints, product, caller, orders } = settings.scenario;
   const mapped = config.environments[demoEnvironment]?.endpoints ?? {};
   const endpoint = endpoints.find((id) => given === undefined || mapped[id] === given);
   const login = endpoint && mapped[endpoint];
   if (login === undefined)
     throw new CliError(`no endpoint of the scenario leads to ${given ?? 'a login'}`, exitCode.usage);
   const [token] = caller.tokens ?? [];
+  const order = orders.find((one) => one.endpoint === endpoint && one.login === login);
   return {
     login,
     /** Sends it through the proxy. @returns the status */
     sendQuery: (): Promise<number> =>
       send(`${demo.proxyUrl}/${demoEnvironment}/${product}/api/v4/status/${endpoint}`, {
         method: 'POST',
-        body: new URLSearchParams({ login, client_orderid: 'rotation' }),
+        body: new URLSearchParams({ login, client_orderid: order?.client_orderid ?? 'rotation' }),
         headers: token === undefined ? {} : { authorization: `Bearer ${token}` },
       }),
   };
