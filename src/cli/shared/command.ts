@@ -136,11 +136,11 @@ export function command<T extends OptionTable>(
     signals: Signals,
   ) => Promise<number> | number,
 ): Run {
-  const { name, options, maxPositionals = 0, describe = operatorMessage } = spec;
+  const { name, options, describe = operatorMessage } = spec;
   return async (argv, io, signals) => {
     let parsed: ReturnType<typeof parse>;
     try {
-      parsed = parse(argv, options, maxPositionals);
+      parsed = parse(argv, spec);
     } catch (error) {
       io.err(`countersign ${name}: ${describeParseError(error, options)}${seeHelp(name)}`);
       return exitCode.usage;
@@ -163,7 +163,7 @@ export function command<T extends OptionTable>(
 }
 
 /** `undefined` for `--help`. */
-function parse(argv: readonly string[], options: OptionTable, maxPositionals: number) {
+function parse(argv: readonly string[], { options, usage, maxPositionals = 0 }: Spec<OptionTable>) {
   const { values, positionals } = parseArgs({
     args: [...argv],
     options: Object.fromEntries(
@@ -175,8 +175,13 @@ function parse(argv: readonly string[], options: OptionTable, maxPositionals: nu
     allowPositionals: true,
   });
   if (values['help'] === true) return undefined;
-  // Not repeated: it may be a key.
-  if (positionals.length > maxPositionals) throw new Error('unexpected positional argument');
+  const extra = positionals[maxPositionals];
+  if (extra !== undefined) {
+    const flags = optionNames(options).map((name) => `--${name}`);
+    const hint = didYouMean(extra, usage.match(/^[a-z]+/gm) ?? []) || didYouMean(`--${extra}`, flags);
+    // Not repeated: it may be a key.
+    throw new Error(`unexpected positional argument${hint}`);
+  }
   return { values, positionals };
 }
 

@@ -227,6 +227,7 @@ describe('the usage of a demo', () => {
   });
 
   it.each([
+    [['rotat'], 'unexpected positional argument; did you mean "rotate"?'],
     [['--port', '65536'], '--port must be a port from 0 to 65535'],
     [['--request-timeout', '3'], '--request-timeout must be a duration with a unit, such as 500ms, 3s'],
     [['--scenario', '/nowhere.yaml'], '/nowhere.yaml does not exist. Check the path.'],
