@@ -96,7 +96,7 @@ async function start(
       [proxy.port, '--port'],
       [admin.port, '--admin-port'],
     ]);
-    const reason = describeListenError(error, options);
+    const reason = describeListenError(error, options, isDemo);
     throw new CliError(`Countersign cannot start: ${reason}`, exitCode.failed, true);
   }
 }

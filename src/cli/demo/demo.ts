@@ -1,5 +1,6 @@
 import { timeout } from '../../config/schema/values.ts';
 import { isLoopback } from '../../config/url.ts';
+import { fromEnvironment } from '../../config/variables.ts';
 import type { Countersign } from '../../service/lifecycle.ts';
 import type { Signals } from '../../service/signals.ts';
 import { type ListeningSimulatorWithAdmin, listenSimulatorWithAdmin } from '../../simulator/listen.ts';
@@ -120,8 +121,8 @@ async function startGateway(
       [gatewayAdminPort, '--gateway-admin-port'],
       [gatewayPort, '--gateway-port'],
     ]);
-    const reason = describeListenError(error, options);
-    throw new CliError(`the gateway simulator cannot listen: ${reason}`);
+    const reason = describeListenError(error, options, true);
+    throw new CliError(`Countersign cannot start: ${reason}`, exitCode.failed, true);
   }
 }
 
@@ -153,11 +154,17 @@ async function settingsFrom(values: OptionValues<typeof options>) {
   }
 }
 
-/** What the demo prints after its start: the URLs, and commands to paste unless the scenario is the user's own. */
+/**
+ * What the demo prints after its start: the URLs, and commands to paste unless the scenario is the user's own.
+ *
+ * @param npmPackage whose npm started it: in a checkout `countersign` is not on the path
+ */
 export function welcome(
   { proxyUrl, adminUrl, gatewayUrl, gatewayAdminUrl }: Omit<RunningDemo, 'keyDirectory' | 'pid'>,
   isOwnScenario: boolean,
+  npmPackage = fromEnvironment('npm_package_name'),
 ): string {
+  const program = npmPackage === 'countersign' ? 'npm run -s countersign --' : 'countersign';
   const api = `${proxyUrl}/${demoEnvironment}/gw/api`;
   const examples = [
     '',
@@ -171,9 +178,9 @@ export function welcome(
   ];
   const rotation = [
     '',
-    'Rotate a key, and watch it on the status page (in a checkout: npx countersign ...):',
+    'Rotate a key, and watch it on the status page:',
     '',
-    `  countersign demo rotate --gateway-admin-url ${gatewayAdminUrl}`,
+    `  ${program} demo rotate --gateway-admin-url ${gatewayAdminUrl}`,
   ];
   const lines = [
     '',

@@ -55,14 +55,21 @@ export function operatorMessage(error: unknown): string {
  * The message of an error of `listen`; of a port in use, with the option that chooses another one.
  *
  * @param options such as `--port`, by port
+ * @param isDemo whether `--port 0` means all ports
  */
-export function describeListenError(error: unknown, options: ReadonlyMap<number, string>): string {
+export function describeListenError(
+  error: unknown,
+  options: ReadonlyMap<number, string>,
+  isDemo = false,
+): string {
   const message = messageOf(error);
   const port = isSystemError(error) && error.code === 'EADDRINUSE' ? error.port : undefined;
   const option = port === undefined ? undefined : options.get(port);
-  return option === undefined
-    ? message
-    : message.replace(/(?<= in use\.).*/, ` Choose another port with ${option}.`);
+  if (option === undefined) return message;
+  const [by, free] = isDemo
+    ? [', perhaps by another demo', ', or free ones for all with --port 0']
+    : ['', ''];
+  return message.replace(/(?<= in use)\..*/, `${by}. Choose another port with ${option}${free}.`);
 }
 
 /** What Node reports as `ENOENT: no such file or directory, open 'x'`, as a sentence. `undefined` for other errors. */

@@ -245,7 +245,7 @@ describe('the usage of a demo', () => {
     expect(ran).toEqual({
       code: 1,
       out: '',
-      err: `countersign demo: the gateway simulator cannot listen: 127.0.0.1:${port} is in use. Choose another port with --${option}.`,
+      err: `Countersign cannot start: 127.0.0.1:${port} is in use, perhaps by another demo. Choose another port with --${option}, or free ones for all with --port 0.`,
     });
   });
 });
@@ -255,15 +255,17 @@ it.each([
   ['http://[::1]:9090', true],
   ['http://0.0.0.0:9090', false],
 ])('the welcome names the status page only where it is served without a token: %s', (adminUrl, isServed) => {
-  const text = welcome({ proxyUrl: 'P', adminUrl, gatewayUrl: 'G', gatewayAdminUrl: 'GA' }, true);
+  const text = welcome({ proxyUrl: 'P', adminUrl, gatewayUrl: 'G', gatewayAdminUrl: 'GA' }, true, '');
   expect(text.includes(`Status page:        ${adminUrl}/\n`)).toBe(isServed);
-  expect(text.includes('countersign demo rotate --gateway-admin-url GA\n')).toBe(isServed);
+  expect(text.includes('  countersign demo rotate --gateway-admin-url GA\n')).toBe(isServed);
   expect(text).not.toContain('curl');
 });
 
-it('the examples of the welcome are POST requests', () => {
+it('the examples of the welcome are POST requests, and commands of the checkout in one', () => {
   const urls = { proxyUrl: 'P', adminUrl: 'http://[::1]:9090', gatewayUrl: 'G', gatewayAdminUrl: 'GA' };
-  const examples = welcome(urls, false).match(/^ {2}curl .*/gm) ?? [];
+  const text = welcome(urls, false, 'countersign');
+  expect(text).toContain('  npm run -s countersign -- demo rotate --gateway-admin-url GA\n');
+  const examples = text.match(/^ {2}curl .*/gm) ?? [];
   expect(examples.length).toBeGreaterThan(2);
   for (const example of examples) expect(example).toMatch(/ -X POST | -d /);
 });

@@ -60,7 +60,7 @@ describe('errors', () => {
       [port + 1, '--admin-port'],
     ]);
     expect(describeListenError(inUse, options)).toBe(`${sentence} Choose another port with --port.`);
-    expect(describeListenError(inUse, new Map())).toBe(systemErrorMessage(inUse));
+    expect(describeListenError(inUse, new Map(), true)).toBe(systemErrorMessage(inUse));
     expect(describeListenError(foreign, options)).toBe(
       `192.0.2.1:${port} is not an address of this machine. Choose another host.`,
     );
