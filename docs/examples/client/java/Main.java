@@ -1,3 +1,6 @@
+// A shop that uses the client. Run with: javac -d classes Main.java, and java -cp classes Main http://127.0.0.1:8080/sandbox/gw [PORT [SECONDS]]
+// Then: curl -d client_orderid=order-7 -d amount=12.50 -d currency=EUR http://127.0.0.1:PORT/pay
+// It has no key and no secret. A real one stores its orders in a database, and authenticates those who may pay and refund.
 import com.sun.net.httpserver.HttpExchange;
 import com.sun.net.httpserver.HttpServer;
 import countersign.Countersign;
@@ -14,14 +17,6 @@ import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.Executors;
 
-/**
- * A shop that uses the client. Run with: javac -d classes Main.java, and
- * java -cp classes Main http://127.0.0.1:8080/sandbox/gw [PORT [SECONDS]]
- * Then: curl -d client_orderid=order-7 -d amount=12.50 -d currency=EUR http://127.0.0.1:PORT/pay
- *
- * <p>It has no key and no secret. A real one stores its orders in a database, and authenticates those who may pay and
- * refund.
- */
 public class Main {
     private final Countersign countersign;
     private final Duration patience;
