@@ -15,6 +15,14 @@ export interface Order {
   meanwhile?: Stage;
 }
 
+/** Of a request that made no order, and no further stage of one (docs/gateway-interface.md section 4.2): why. */
+interface Failure {
+  readonly login: string;
+  readonly clientOrderId: string;
+  readonly serialNumber: string;
+  readonly problem: readonly [message: string, code: string];
+}
+
 /** docs/gateway-interface.md section 4.2. `orderId` is only needed if `clientOrderId` is not unique for the merchant. */
 interface OrderQuery {
   readonly login: string;
@@ -29,10 +37,11 @@ export class Ledger {
   readonly #scenario: Scenario['orders'];
   #initial: readonly Order[] = [];
   #added: Order[] = [];
+  #failures: Failure[] = [];
   readonly #capacity: number;
   #lastOrderId = 0n;
 
-  /** @param capacity number of added orders; the oldest are dropped first */
+  /** @param capacity number of added orders, and of failures; the oldest are dropped first */
   constructor(orders: Scenario['orders'], capacity: number) {
     this.#scenario = orders;
     this.#capacity = capacity;
@@ -48,6 +57,7 @@ export class Ledger {
       stages: [...stages],
     }));
     this.#added = [];
+    this.#failures = [];
     this.#lastOrderId = this.#initial
       .map(({ orderId }) => BigInt(orderId))
       .reduce((last, id) => (id > last ? id : last), 0n);
@@ -60,6 +70,21 @@ export class Ledger {
     this.#added.push(added);
     if (this.#added.length > this.#capacity) this.#added.shift();
     return added;
+  }
+
+  addFailure(failure: Failure): void {
+    this.#failures.push(failure);
+    if (this.#failures.length > this.#capacity) this.#failures.shift();
+  }
+
+  /** Why the last request for an order, or the one with this serial number, made nothing. */
+  problemOf(login: string, clientOrderId: string, serialNumber?: string): Failure['problem'] | undefined {
+    return this.#failures.findLast(
+      (failure) =>
+        failure.login === login &&
+        failure.clientOrderId === clientOrderId &&
+        (serialNumber ?? failure.serialNumber) === failure.serialNumber,
+    )?.problem;
   }
 
   find({ login, endpoints, clientOrderId, orderId }: OrderQuery): Order | 'unknown' | 'ambiguous' {

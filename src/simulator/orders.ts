@@ -29,9 +29,13 @@ export function orderResponse(
   const change = changeOf(operation, request, existing);
   const problem = problemOf(operation, request, change) ?? excessOf(change, existing, state.clock.now());
   const [endpoint] = endpoints;
-  if (problem !== undefined) return failed(request, 'validation-error', ...problem);
-  if (endpoint === undefined) return failed(request, 'error', 'Unknown endpoint', '9004');
-  if (typeof found === 'string') return failed(request, 'error', 'Order not found', '9002');
+  const fail = (type: 'validation-error' | 'error', ...problem: NonNullable<Problem>) => {
+    ledger.addFailure({ login, clientOrderId, serialNumber, problem });
+    return failed(request, type, ...problem);
+  };
+  if (problem !== undefined) return fail('validation-error', ...problem);
+  if (endpoint === undefined) return fail('error', 'Unknown endpoint', '9004');
+  if (typeof found === 'string') return fail('error', 'Order not found', '9002');
   const order = existing ?? ledger.add({ login, endpoint, clientOrderId, stages: [] });
   begin(order, change, request, state);
   return formResponse([
@@ -194,15 +198,17 @@ export function statusResponse(
   const endpoints = endpointsOf(request, scenario);
   const order = ledger.find({ login, endpoints, clientOrderId, orderId: parameter(request, 'orderid') });
   if (order === 'ambiguous') return unresolved('AMBIGUOUS_CLIENT_ORDER_ID', '124');
-  const now = clock.now();
-  if (order === 'unknown' || (order.foundFrom ?? now) > now) return unresolved('Order not found', '9002');
-
   const requested = parameter(request, 'by-request-sn');
+  const notMade = (message: string, code: string) =>
+    unresolved(...(ledger.problemOf(login, clientOrderId, requested) ?? [message, code]));
+  const now = clock.now();
+  if (order === 'unknown' || (order.foundFrom ?? now) > now) return notMade('Order not found', '9002');
+
   const stage =
     requested === undefined
       ? order.stages.at(-1)
       : order.stages.find((one) => one['serial-number'] === requested);
-  if (stage === undefined) return unresolved('No such request for this order', '9003');
+  if (stage === undefined) return notMade('No such request for this order', '9003');
   const isProcessing = stage === order.stages.at(-1) && (order.processingUntil ?? now) > now;
   const shown = isProcessing && order.meanwhile ? order.meanwhile : stage;
   const echo: Pair[] = requested === undefined ? [] : [['by-request-sn', requested]];

@@ -291,9 +291,8 @@ describe('the simulator verifies a control', () => {
     expect(await status()).toMatchObject({ status: 'approved', ...amounts, ...stage });
     await refundWith(refund, good);
     expect(await status()).toMatchObject({ ...amounts, status: 'processing' });
-    expect(await status(['by-request-sn', String(first['serial-number'])])).toMatchObject({
-      status: 'approved',
-    });
+    const again = await status(['by-request-sn', String(first['serial-number'])]);
+    expect(again).toMatchObject({ status: 'approved' });
     await until(() => merchant.requests.length > 0);
     expect(merchant.requests[0]?.target).toContain('&amount=9.48&reversal-amount=0.94&');
     simulator.reset();
@@ -321,7 +320,11 @@ describe('the simulator verifies a control', () => {
     await post(url, transferDraft(Object.entries({ client_orderid: 't-1', amount: '12', currency: 'JPY' })));
     const form = `login=acme&client_orderid=${id}&orderid=${orderid}&amount=${amount}${currency && `&currency=${currency}`}`;
     const control = sha1(`acme${id}${orderid}${amount.replace('.', '')}${currency}${controlKey}`);
-    expect(await refundWith(form, control)).toMatchObject({ status: 200, 'error-code': code });
+    const failed = await refundWith(form, control);
+    expect(failed).toMatchObject({ status: 200, 'error-code': code });
+    const ids = { client_orderid: id, 'by-request-sn': String(failed['serial-number']) };
+    const { body } = await post(url, statusDraft(Object.entries(ids)));
+    expect(fieldsOf(body)).toMatchObject({ 'error-code': code });
   });
 
   it.each([
