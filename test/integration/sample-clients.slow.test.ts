@@ -95,7 +95,7 @@ const unclear: Readonly<Record<string, Respond>> = {
   },
   'long-wait': ofGateway(503, {}, { 'Retry-After': '9'.repeat(5_000) }),
   duplicate: own(409, 'duplicate-payment', 'unknown'),
-  'not-made': ofGateway(200, { type: 'error', 'error-message': 'Failed' }),
+  'not-made': ofGateway(200, { type: 'error', 'serial-number': 'sn', 'error-message': 'Failed' }),
   'two-numbers': ofGateway(200, { 'serial-number': ['1', '2'], 'pay-order-id': ['7', '8'] }),
   'not-created': ofGateway(200, { type: 'validation-error', 'error-message': 'Duplicate order ID' }),
 };
@@ -311,11 +311,11 @@ for (const [name, language] of Object.entries(languages)) {
     it('takes no status of a payment for that of a refund', async () => {
       const shop = await shops.start(`http://127.0.0.1:${listening.port}/live/pay`, 30);
       const decisions = {
-        approved: 'ask-support: another stage 7',
         page: 'ask-support: another stage 7',
         'another-refund': 'ask-support: another stage 7',
         'declined-refund': 'not-refunded: not refunded 7',
         'two-numbers': 'ask-support: may be processed',
+        'not-made': 'ask-support: another stage 7 Failed',
       };
       for (const [client_orderid, decision] of Object.entries(decisions))
         expect(await shop.post('/refund', { client_orderid, orderid: '7' })).toMatch(

@@ -111,7 +111,8 @@ export class Countersign {
     if (!serialNumber || typeof serialNumber !== 'string') return { ...sent, next: 'ask-support' };
     await store(serialNumber);
     const { client_orderid, orderid } = form;
-    return this.untilDecided({ client_orderid, orderid, 'by-request-sn': serialNumber }, seconds);
+    const found = await this.untilDecided({ client_orderid, orderid, 'by-request-sn': serialNumber }, seconds);
+    return { ...found, message: sent.message ?? found.message }; // why it was not made
   }
 
   /**

@@ -114,7 +114,8 @@ class Countersign:
             return replace(sent, next="ask-support")
         store(serial_number)
         ids = {name: form.get(name, "") for name in ("client_orderid", "orderid")}
-        return self.until_decided({**ids, "by-request-sn": serial_number}, seconds)
+        found = self.until_decided({**ids, "by-request-sn": serial_number}, seconds)
+        return replace(found, message=sent.message or found.message)  # why it was not made
 
     def status(self, order: Mapping) -> Response:
         """What became of an order, and what to do now.

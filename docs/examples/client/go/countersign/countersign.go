@@ -3,6 +3,7 @@
 package countersign
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -139,7 +140,9 @@ func (c *Client) Refund(
 		"orderid":        form["orderid"],
 		"by-request-sn":  {serialNumber},
 	}
-	return c.UntilDecided(ctx, order, patience)
+	found := c.UntilDecided(ctx, order, patience)
+	found.Message = cmp.Or(sent.Message, found.Message) // why it was not made
+	return found
 }
 
 // Status says what became of an order, and what to do now. The order has client_orderid, amount and currency: it is paid

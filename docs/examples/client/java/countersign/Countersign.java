@@ -98,6 +98,10 @@ public final class Countersign {
         }
 
         public Response with(String row, Next next) {
+            return with(row, next, message);
+        }
+
+        private Response with(String row, Next next, String message) {
             return new Response(
                     status, outcome, reason, message, requestId, orderMismatch, retryAfter, fields, orderId, body, row,
                     next);
@@ -165,7 +169,9 @@ public final class Countersign {
         var order = new HashMap<>(form);
         order.keySet().retainAll(Set.of("client_orderid", "orderid"));
         order.put("by-request-sn", serialNumber);
-        return untilDecided(order, patience);
+        Response found = untilDecided(order, patience);
+        // Why it was not made.
+        return found.with(found.row, found.next, sent.message.isEmpty() ? found.message : sent.message);
     }
 
     /**
