@@ -22,7 +22,7 @@ export interface CallbackVerdict {
 }
 
 const notVerified =
-  'No key of the ring of the login made its control: it is forged or altered, or a late repetition, signed with a key that was replaced longer ago than keys.rotationGracePeriod. Do not act on it; query the status of the order if it is one of yours.';
+  'No key of the ring of the login made its control: it is forged or altered, or a late repetition, signed with a key that was replaced longer ago than keys.rotationGracePeriod. Do not act on it; query the status of orders of yours that are not decided.';
 
 /** Verifies that whoever made a callback or redirect of the gateway had the control key of the login. Sends nothing. */
 export async function verdictOn(
