@@ -6,7 +6,8 @@ export type Json = Readonly<Record<string, unknown>>;
 const outcomes: Readonly<Record<Outcome, string>> = {
   answered: 'the gateway responded',
   'not-sent': 'nothing reached the gateway, so sending it again is safe',
-  unknown: 'a payment may have been processed: query the order status by order ID, do not send it again',
+  unknown:
+    'the request may have been processed: query the status of a payment by order ID, let a person decide about a refund, do not send it again',
 };
 
 const everyResponse: Json = {

@@ -3,7 +3,7 @@ import type { RequestRecord } from '../request-context.ts';
 
 /** Also sent in a header: ASCII without quotation marks and backslashes (RFC 9651 section 3.3.3). */
 export const unknownPaymentAdvice =
-  'The request may have been processed. Query the order status by order ID; do not send it again.';
+  'The request may have been processed. Query the status of a payment by order ID, let a person decide about a refund; do not send it again.';
 export const unknownQueryAdvice = 'A query changes nothing, so it is safe to query again.';
 export const notSentAdvice = 'Nothing was sent; it is safe to send the request again.';
 

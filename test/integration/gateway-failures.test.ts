@@ -17,7 +17,7 @@ import { type ProxyOptions, type TestProxy, writeKeys } from '../support/service
 const starts = harness(afterAll);
 
 const approved = 'type=status-response\n&status=approved\n';
-const lost = /may have been processed.*order status by order ID.*do not send it again/s;
+const lost = /may have been processed.*payment by order ID.*refund; do not send it again/s;
 const unsent = /Nothing was sent; it is safe to send the request again/;
 
 let gateway: FaultyGateway;

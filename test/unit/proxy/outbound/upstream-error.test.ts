@@ -23,7 +23,7 @@ const detailOf = (reason: FailureReason, cause: Cause = {}, operation = 'transfe
 };
 
 const advice =
-  'The request may have been processed. Query the order status by order ID; do not send it again.';
+  'The request may have been processed. Query the status of a payment by order ID, let a person decide about a refund; do not send it again.';
 
 it.each<[NetworkFailure, RegExp]>([
   ['dns', /^The gateway's host name .*\(DNS\)\. /],
