@@ -13,9 +13,9 @@ class PaymentsTest {
     public static void main(String[] arguments) throws Exception {
         Path folder = Files.createTempDirectory("payments-");
         Path readyFile = folder.resolve("ready.json");
-        Process demo = new ProcessBuilder("countersign", "demo", "--port", "0", "--admin-port", "0",
-                "--gateway-port", "0", "--gateway-admin-port", "0", "--ready-file", readyFile.toString())
+        Process demo = new ProcessBuilder("countersign", "demo", "--port", "0", "--ready-file", readyFile.toString())
                 .redirectOutput(ProcessBuilder.Redirect.DISCARD)
+                .redirectError(ProcessBuilder.Redirect.DISCARD)
                 .start();
         try {
             while (!Files.exists(readyFile)) {

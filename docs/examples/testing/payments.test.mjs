@@ -12,8 +12,7 @@ let proxyUrl;
 
 before(async () => {
   const readyFile = join(mkdtempSync(join(tmpdir(), 'payments-')), 'ready.json');
-  const ports = ['--port', '0', '--admin-port', '0', '--gateway-port', '0', '--gateway-admin-port', '0'];
-  demo = spawn('countersign', ['demo', ...ports, '--ready-file', readyFile], { stdio: 'ignore' });
+  demo = spawn('countersign', ['demo', '--port', '0', '--ready-file', readyFile], { stdio: 'ignore' });
   while (!existsSync(readyFile)) {
     if (demo.exitCode !== null) throw new Error('the demo did not start');
     await setTimeout(50);

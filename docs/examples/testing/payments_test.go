@@ -22,9 +22,7 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	readyFile := filepath.Join(folder, "ready.json")
-	demo := exec.Command("countersign", "demo", "--port", "0", "--admin-port", "0", "--gateway-port", "0",
-		"--gateway-admin-port", "0",
-		"--ready-file", readyFile)
+	demo := exec.Command("countersign", "demo", "--port", "0", "--ready-file", readyFile)
 	if err := demo.Start(); err != nil {
 		panic(err)
 	}

@@ -23,9 +23,8 @@ class PaymentsTest(unittest.TestCase):
     def setUpClass(cls):
         cls.folder = tempfile.TemporaryDirectory()
         ready_file = pathlib.Path(cls.folder.name, "ready.json")
-        ports = ["--port", "0", "--admin-port", "0", "--gateway-port", "0", "--gateway-admin-port", "0"]
-        command = ["countersign", "demo", *ports, "--ready-file", str(ready_file)]
-        cls.demo = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+        command = ["countersign", "demo", "--port", "0", "--ready-file", str(ready_file)]
+        cls.demo = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         while not ready_file.exists():
             if cls.demo.poll() is not None:
                 raise RuntimeError("the demo did not start")
