@@ -9,14 +9,20 @@ const maxPauseSeconds = 60;
 const maxWaiting = 1000;
 const loopback = ['127.0.0.1', '[::1]', 'localhost'];
 
+/** Where a callback may go: `http` on loopback. */
+export function callbackUrlOf(text: string): URL | undefined {
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  return url?.protocol === 'http:' && loopback.includes(url.hostname) ? url : undefined;
+}
+
 /** Callbacks that are not delivered yet; beyond a bound they are dropped. They do not keep the process alive. */
 export class Callbacks {
   readonly #waiting = new Set<NodeJS.Timeout>();
 
-  /** Sends a GET after a time, again until the response is 200. URLs beyond loopback are ignored. */
+  /** Sends a GET after a time, again until the response is 200. Other URLs are ignored, as the journal says. */
   send(to: string, parameters: Stage, afterSeconds: number): void {
-    const url = URL.canParse(to) ? new URL(to) : undefined;
-    if (url?.protocol !== 'http:' || !loopback.includes(url.hostname)) return;
+    const url = callbackUrlOf(to);
+    if (url === undefined) return;
     for (const [name, value] of Object.entries(parameters))
       if (value !== undefined) url.searchParams.append(name, value);
     this.#schedule(url, afterSeconds, maxTries);

@@ -1,4 +1,5 @@
 import { redactBaseString, redactParameter, redactText } from '../redact-card-data.ts';
+import { callbackUrlOf } from './callbacks.ts';
 import type { Fault } from './faults.ts';
 import type { Pair } from './form.ts';
 import { rejections, type VerificationError, type VerificationFailure } from './rejections.ts';
@@ -9,6 +10,7 @@ const maxParameters = 100;
 const maxTextLength = 256;
 const maxBaseStringLength = 8192;
 const unknownPath = 'No operation of the scenario has this method and path.';
+const noCallback = 'No callback is sent: server_callback_url must be http on loopback.';
 
 /** A check of a request. Nothing of it is secret, but texts of the request may hold card data. */
 interface Step {
@@ -89,12 +91,17 @@ export function entryOf(
     /** The checks that were made: all, or up to the first that failed. */
     steps: steps.map(shownStep),
     rejection,
-    /** What the rejection or a 404 means, and what to check. */
-    hint: rejection ? rejections[rejection] : status === 404 ? unknownPath : undefined,
+    /** What the rejection or a 404 means, and what to check; or why no callback is sent. */
+    hint: rejection ? rejections[rejection] : status === 404 ? unknownPath : callbackHint(form),
     fault: isFaulty ? { fault, delaySeconds: delaySeconds || undefined } : undefined,
     /** Of the response; `null` if a fault left none. */
     status: fault === 'reset' ? null : status,
   };
+}
+
+function callbackHint(form: readonly Pair[]): string | undefined {
+  const [, url] = form.find(([name]) => name === 'server_callback_url') ?? [];
+  return url === undefined || callbackUrlOf(url) ? undefined : noCallback;
 }
 
 function shownParameter([name, value]: Pair) {

@@ -190,15 +190,14 @@ describe('a transfer', () => {
     expect(await fieldsFor(order('t-1', { 'by-request-sn': 'sn-1' }))).toMatchObject(shown);
   });
 
-  it.each([
-    ['123', 'approved'],
-    ['217', 'unknown'],
-    ...['101', '116', '119', '209'].map((cvv2) => [cvv2, 'declined'] as const),
-  ])('with the CVV2 %s becomes %s', async (cvv2, status) => {
-    await send(transfer({ cvv2 }));
-    pass();
-    expect(await fieldsFor(order('t-1'))).toMatchObject({ status });
-  });
+  it.each([['217', 'unknown'], ...['101', '116', '119', '209'].map((cvv2) => [cvv2, 'declined'] as const)])(
+    'with the CVV2 %s becomes %s',
+    async (cvv2, status) => {
+      await send(transfer({ cvv2 }));
+      pass();
+      expect(await fieldsFor(order('t-1'))).toMatchObject({ status });
+    },
+  );
 
   it('with the CVV2 321 has a 3-D Secure form while it is processing', async () => {
     await send(transfer({ cvv2: '321' }));
@@ -366,7 +365,8 @@ describe('a callback of the simulator', () => {
     const { requests, callbacks, callbackUrl } = await merchant();
     await pay(callbackUrl, '217');
     for (const other of ['http://192.0.2.1/', 'https://127.0.0.1/', 'file:///etc/hosts', 'nothing'])
-      expect((await pay(other)).status).toBe(200);
+      await pay(other);
+    expect(simulator.journal.entries().filter(({ hint }) => hint?.includes('on loopback'))).toHaveLength(4);
     await pay(callbackUrl);
     simulator.reset();
     await pay(`${callbackUrl}&last`);
