@@ -177,7 +177,7 @@ function waiting(key: KeyStatus): Found | undefined {
   const todo =
     kind === 'private_key'
       ? `Register the public key of ${name} at the gateway`
-      : `The gateway makes control keys: check that ${name} is the one it sent`;
+      : `If ${name} is the control key that the gateway sent, query the balance of the login through each instance`;
   return {
     summary: `${name} is waiting for the gateway`,
     state: [`${capitalized(versionName(signingVersion))} signs until then.`],
