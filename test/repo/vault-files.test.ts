@@ -80,8 +80,8 @@ describe('the policies for Vault', () => {
     const forEmergencies = ['delete', 'destroy', 'undelete'].map(
       (one) => `update secret/${one}/gateway/production/*`,
     );
-    // To Vault the first version of a secret is a creation, and `vault kv delete` without versions a deletion.
-    const data = ['create', 'delete'].map((one) => `${one} secret/data/gateway/production/*`);
+    // The first version of a secret is a creation; `vault kv delete` without versions, and `vault kv patch`.
+    const data = ['create', 'delete', 'patch'].map((one) => `${one} secret/data/gateway/production/*`);
     const used = [...usedCapabilities(), ...data, ...forEmergencies];
     expect(granted('platform')).toEqual(used.sort());
   });

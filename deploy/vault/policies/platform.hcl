@@ -3,7 +3,7 @@
 
 # Deleting here is `vault kv delete` of the newest version, which can be undeleted.
 path "secret/data/gateway/production/*" {
-  capabilities = ["create", "read", "update", "delete"]
+  capabilities = ["create", "read", "update", "patch", "delete"]
 }
 
 # List logins and versions with their age.

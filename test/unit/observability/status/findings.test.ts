@@ -198,11 +198,7 @@ it.each<Row>([
     keys(keyStatus({ versions: [keyVersion(3, { state: 'rejected' })] })),
     /^bad key-rejected: Control key of acme in production: the gateway rejects version 3\. If the gateway has a new key, store it/,
   ],
-  [
-    'a key that waits',
-    keys(two('waiting', 2)),
-    /^info .*: version 3 is waiting .* 2 signs .*query the balance.*verify/,
-  ],
+  ['a key that waits', keys(two('waiting', 2)), /^info .*version 3 is waiting .* 2 signs .*balance.*verify/],
   [
     'two versions that wait: the newer one',
     keys(
