@@ -78,10 +78,10 @@ it.each([
 
 describe('a failing Vault', () => {
   it.each(['list', 'verify', 'generate --bits 2048', 'rollback --to-version 1'])(
-    'before anything is done ends %s with its problem',
+    'before anything is done ends %s with its problem, and the way to a token that may do it',
     async (line) => {
-      setup.vault.sealed = true;
-      const err = `countersign keys ${line.split(' ')[0]}: Vault is sealed (HTTP 503)`;
+      setup.vault.fail({ kind: 'status', status: 403 }, /^secret\//);
+      const err = `countersign keys ${line.split(' ')[0]}: Vault denied permission (HTTP 403) to the login of the configuration. Run "vault login" for your own.`;
       expect(await setup.run(`${line} --login acme`)).toEqual({ code: 1, out: '', err });
     },
   );

@@ -2,6 +2,7 @@ import type { Config, EnvironmentConfig } from '../../config/schema.ts';
 import { identifierCharacters, identifierPattern } from '../../identifiers.ts';
 import { silentObserver } from '../../keys/key-source.ts';
 import type { LoginRef } from '../../keys/login-ref.ts';
+import { isVaultError } from '../../keys/vault/errors.ts';
 import { connectVault, type VaultConnection } from '../../keys/vault/source.ts';
 import { system } from '../../service/system.ts';
 import { CliError, exitCode } from '../shared/cli-error.ts';
@@ -26,6 +27,8 @@ export interface KeysContext {
   readonly config: Config;
   readonly environment: string;
   readonly settings: EnvironmentConfig;
+  /** Instead of the login of the configuration. */
+  readonly hasOwnToken: boolean;
 }
 
 /** The configuration that the options name. @throws CliError for invalid options */
@@ -45,7 +48,15 @@ async function contextOf(values: CommonValues, io: Io): Promise<KeysContext> {
     const names = Object.keys(config.environments).join(', ');
     throw new CliError(`unknown environment "${environment}"; configured: ${names}`, exitCode.usage);
   }
-  return { config, environment, settings };
+  return { config, environment, settings, hasOwnToken: (given.auth ?? token) !== undefined };
+}
+
+/** @throws CliError if Vault denies it to the login of the configuration, which in production may only read keys */
+function withAdvice<T>({ hasOwnToken }: KeysContext, work: Promise<T>): Promise<T> {
+  return work.catch((error: unknown) => {
+    if (hasOwnToken || !isVaultError(error, 'denied')) throw error;
+    throw new CliError(`${error.message} to the login of the configuration. Run "vault login" for your own.`);
+  });
 }
 
 /** @throws CliError for a missing or invalid login */
@@ -64,7 +75,11 @@ export async function withStoredKeys(
   work: (inventory: KeyInventory, context: KeysContext) => Promise<number>,
 ): Promise<number> {
   const context = await contextOf(values, io);
-  return withInventory(context.config.keys, {}, (inventory) => work(inventory, context));
+  const { keys } = context.config;
+  return withAdvice(
+    context,
+    withInventory(keys, {}, (inventory) => work(inventory, context)),
+  );
 }
 
 /** Runs a subcommand that writes to Vault. @throws CliError for invalid options, or if the keys are in a directory */
@@ -84,7 +99,7 @@ export async function withVault(
   const login = loginRefOf(context, values);
   const vault = connectVault(keys.vault, { ...system, events: silentObserver });
   try {
-    return await work(vault, login);
+    return await withAdvice(context, work(vault, login));
   } finally {
     await vault.close();
   }
