@@ -86,7 +86,10 @@ async function localAdminPort(option: string | undefined): Promise<AdminPort> {
   const lookUp = (name: string): string => fromEnvironment(name) ?? placeholder(name);
   const loaded = await loadConfig(file, builtInOperations, { lookUp, skipFiles: true });
   if ('problems' in loaded)
-    throw new CliError(`${file} is not valid. Run: countersign check ${file}`, exitCode.usage);
+    throw new CliError(
+      `${file} is not valid: name the admin port with --url, such as ${defaultUrl}. Run: countersign check ${file}`,
+      exitCode.usage,
+    );
   const { host, tls } = loaded.config.admin;
   const port = portVariable ?? loaded.config.admin.port;
   if (port === 0)
