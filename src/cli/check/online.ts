@@ -228,7 +228,8 @@ async function checkLogin(
     const ring = ringIn(await inventory.source.read({ environment, login }));
     const [newest] = ring?.filter((entry) => entry.kind === kind) ?? [];
     if (newest === undefined) {
-      if (ring === undefined) throw new Error('the login has no keys');
+      if (ring === undefined)
+        throw new Error('the login has no keys: store one, in Vault with countersign keys import --create');
       const fields = ring.length === 0 ? await inventory.shownFields({ environment, login }) : '';
       throw new Error(`${kindMissing}${fields}`);
     }
