@@ -170,8 +170,7 @@ describeRealVault('deploy/vault/setup.sh', (server) => {
     it('AppRole outside Kubernetes: a login with what the commands wrote', async () => {
       run(blocks('AppRole outside Kubernetes').join(''), rootToken);
       const file = (name: string) => readFileSync(join(folder.path, name), 'utf8').trim();
-      const role_id = file('role-id');
-      const secret_id = file('secret-id');
+      const [role_id, secret_id] = ['role-id', 'secret-id'].map((name) => file(name));
       const { auth } = await admin.request('POST', 'auth/approle/login', { role_id, secret_id });
       expect(auth?.['token_policies']).toEqual(['countersign-production-proxy', 'default']);
     });
