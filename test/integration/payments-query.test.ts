@@ -233,22 +233,21 @@ describe('countersign payments query as a caller', () => {
   };
   const approved = 'status=approved\n&merchant-order-id=order-7\n';
 
-  it('queries with its token, and without one says that nothing was queried, however late', async () => {
+  it('queries with its token within its limit, and without one says that nothing was queried, however late', async () => {
     const token = 'a-token-of-the-caller-billing';
-    const callers = [{ name: 'billing', credentials: [tokenCredential(token)], allow: [everything] }];
+    const credentials = [tokenCredential(token)];
+    const callers = [{ name: 'billing', maxInFlight: 1, credentials, allow: [everything] }];
     const { url } = await starts.proxy({ gateway: edge.gateway.url, config: { callers } });
     respond(approved);
     const line = lineOf('order-7', { time: '2026-01-01T00:00:00.000Z' });
     const file = starts.folder().file('token', token);
-    const known = await decide([line], { url, argv: ['--token-file', file] });
-    expect(known).toMatchObject({ code: 0, results: [{ row: 'approved', decision: 'paid' }] });
-    const stranger = await decide([line], { url });
+    const lines = [line, lineOf('order-7', { operation: 'transfer' })];
+    const known = await decide(lines, { url, argv: ['--token-file', file] });
+    expect(known).toMatchObject({ code: 0, results: [{ decision: 'paid' }, { decision: 'paid' }] });
     const advice = /^Countersign did not send the query: status 401, caller-unknown: \w/;
-    expect(stranger).toMatchObject({
-      code: 1,
-      results: [{ row: 'not queried', decision: 'query-again', advice: expect.stringMatching(advice) }],
-    });
-    expect(edge.gateway.requests).toHaveLength(1);
+    const results = [{ row: 'not queried', decision: 'query-again', advice: expect.stringMatching(advice) }];
+    expect(await decide([line], { url })).toMatchObject({ code: 1, results });
+    expect(edge.gateway.requests).toHaveLength(2);
   });
 
   it('queries a payment of a merchant who has a control key alone by that key', async () => {

@@ -8,7 +8,7 @@ import { table } from '../shared/table.ts';
 import { readToken } from '../shared/token-file.ts';
 import { asciiJson } from '../status/render.ts';
 import { type PaymentResult, type Proxy, queryStatus } from './query-status.ts';
-import { readPayments, type UnknownPayment } from './read-payments.ts';
+import { readPayments } from './read-payments.ts';
 
 const options = {
   'url URL': parsed('Proxy port of Countersign', proxyUrl, 'http://127.0.0.1:8080'),
@@ -29,9 +29,6 @@ const spec = {
     '0 each is paid or not paid; 1 one is refunded, for the support of the gateway, or has to be queried again; 2 invalid usage',
 };
 
-/** Queries at a time. */
-const concurrency = 4;
-
 export const queryPayments = command(spec, async ({ values }, io) => {
   const proxy = await proxyFrom(values);
   if (process.stdin.isTTY)
@@ -41,7 +38,9 @@ export const queryPayments = command(spec, async ({ values }, io) => {
     );
   const payments = await readPayments(process.stdin, Date.now());
   if (payments.length === 0) io.err('No payment of unknown outcome.');
-  const results = await queryAll(payments, proxy);
+  const results: PaymentResult[] = [];
+  // One at a time: several could exceed the limit of the caller.
+  for (const payment of payments) results.push(await queryStatus(payment, proxy, Date.now));
   if (results.length > 0) print(results, values.json, io);
   const isSettled = results.every(({ decision }) => decision === 'paid' || decision === 'not-paid');
   return isSettled ? exitCode.done : exitCode.failed;
@@ -56,17 +55,6 @@ async function proxyFrom(values: OptionValues<typeof options>): Promise<Proxy> {
   const tls = readTlsMaterial({ caFile, certFile, keyFile });
   const agent = createAgent(url.href, tls, { keepAlive: false });
   return { url, agent, token: await readToken(values['token-file']) };
-}
-
-/** In the order of the payments. */
-async function queryAll(payments: readonly UnknownPayment[], proxy: Proxy): Promise<PaymentResult[]> {
-  const results: PaymentResult[] = [];
-  const queue = payments.entries();
-  const work = async (): Promise<void> => {
-    for (const [index, payment] of queue) results[index] = await queryStatus(payment, proxy, Date.now);
-  };
-  await Promise.all(Array.from({ length: concurrency }, work));
-  return results;
 }
 
 function print(results: readonly PaymentResult[], json: boolean, io: Io): void {
