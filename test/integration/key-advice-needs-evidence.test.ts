@@ -48,19 +48,20 @@ it.each([
   ['a gateway that blocked every login', 0, ['acme', 'beta', 'gamma'], 'gateway-blocks'],
   ['a clock that was off', 3_600, ['acme'], 'clock-skew'],
 ])(
-  'no finding advises on a key because of %s: neither meanwhile, nor in silence, nor afterwards',
+  'no finding advises on a key because of %s: neither meanwhile, nor afterwards, nor in silence',
   async (_, ahead, logins, code) => {
-    const { codes, skew, query, passes, reject, accept } = await startCalm();
+    const { status, codes, skew, query, passes, reject, accept } = await startCalm();
     reject(ahead);
     await query(...logins);
     if (ahead > 0) expect(await skew()).toBeGreaterThan(ahead - 100);
     expect(await codes()).toEqual([code]);
-    passes(61);
-    expect(await skew()).toBeNull();
-    expect(await codes()).toEqual([]);
+    expect((await status()).environments[0]?.failures).toMatchObject([{ cause: 'rejected' }]);
     accept();
     await query('gamma');
     expect(await skew()).toBe(0);
+    expect(await codes()).toEqual([]);
+    passes(61);
+    expect(await skew()).toBeNull();
     expect(await codes()).toEqual([]);
   },
 );

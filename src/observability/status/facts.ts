@@ -55,7 +55,9 @@ const environment = z.strictObject({
   allFail: bool.describe(
     'Whether requests ended in the last 4 seconds and every one failed, other than by a fault of its caller: 401 and 403 of the gateway too.',
   ),
-  failures: z.array(recentFailures).describe('These requests, and those with 401 and 403, by cause.'),
+  failures: z
+    .array(recentFailures)
+    .describe('These requests, and those with 401 and 403, by cause; none of a clock or block that is over.'),
   logins: z
     .strictObject({
       accepted: count,

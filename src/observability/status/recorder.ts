@@ -240,8 +240,13 @@ class Environment {
   /** Of the last minute. */
   status(now: number, shown: WallTimes) {
     const { failures, ...summary } = this.#window.summary(now);
-    const timed = failures.map((one) => ({ ...one, since: shown(one.since), lastAt: shown(one.lastAt) }));
-    return { ...summary, failures: timed, ...this.#heard(now) };
+    const heard = this.#heard(now);
+    // Once what explains rejections is over, they would be said of a key.
+    const explainedUntil = isNoKey(heard) ? Number.NEGATIVE_INFINITY : this.#explainedUntil;
+    const timed = failures
+      .filter(({ cause, lastAt }) => cause !== 'rejected' || lastAt > explainedUntil)
+      .map((one) => ({ ...one, since: shown(one.since), lastAt: shown(one.lastAt) }));
+    return { ...summary, failures: timed, ...heard };
   }
 
   /** From the gateway in the last minute. */

@@ -1,7 +1,7 @@
 import type { KeyStatus, StatusFacts } from '../facts.ts';
 import { capitalized, clockText, counted, kindName, percent, versionName } from '../format.ts';
 import { isNoKey, rejections } from '../thresholds.ts';
-import { because, began, type Conditions, checkOnline, type Found, failures } from './condition.ts';
+import { because, began, type Conditions, checkOnline, type Found, failures, quiet } from './condition.ts';
 
 /** The keys of logins, and whether the gateway accepts them. */
 export const ofKeys = {
@@ -18,17 +18,19 @@ export const ofKeys = {
     find: (facts) =>
       facts.environments.map((one) => {
         const severity = rejections(one);
-        if (severity === 'ok' || isNoKey(one)) return undefined;
+        const failure = one.failures.find(({ cause }) => cause === 'rejected');
+        if (severity === 'ok' || isNoKey(one) || failure === undefined) return undefined;
         const { name: environment, rejectedShare, allFail, logins } = one;
         const { rejected, rejectedNames } = logins;
-        const { operation, since } = one.failures.find(({ cause }) => cause === 'rejected') ?? {};
+        const { operation, since, lastAt } = failure;
         const only = operation ? `, all to ${operation}` : '';
         const [login = null] = rejected === 1 ? rejectedNames : [];
         const others = rejected - rejectedNames.length;
         const more = others > 0 ? ` and ${counted(others, 'other login')}` : '';
         const names = rejectedNames.length === 0 ? '' : `, last of ${rejectedNames.join(', ')}${more}`;
         const summary = `${percent(rejectedShare ?? 0)} of responses from ${environment} are 401 or 403${allFail ? ', and now every request fails' : ''}${only}${names}`;
-        return { severity, summary, state: [began(facts, since)], environment, login };
+        const state = [began(facts, since), quiet(facts.at, lastAt)];
+        return { severity, summary, state, environment, login };
       }),
     todo: 'Compare the fingerprint of the key with what the gateway has: `countersign keys verify`. If it accepts the key, the login may lack a permission.',
     alert: 'CountersignGatewayRejections',

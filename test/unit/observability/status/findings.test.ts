@@ -51,7 +51,7 @@ const issuer = (available: boolean, problem: string | null): Facts => ({
 });
 const audit = { up: false, problem: 'ENOSPC' };
 const rejected = (rejectedShare: number | null, fields: Partial<Environment> = {}): Facts =>
-  environment({ rejectedShare, ...fields });
+  environment({ rejectedShare, failures: [{ ...three, cause: 'rejected', lastAt: ago(8) }], ...fields });
 const verdicts = (accepted: number, rejected: number, ...rejectedNames: string[]) => ({
   logins: { accepted, rejected, rejectedNames },
 });
@@ -137,7 +137,7 @@ it.each<Row>([
   ['no responses', rejected(null)],
   ['more rejections', rejected(0.0201), /^warn gateway-rejections: 2\.0% of/],
   ['half of them rejections', rejected(0.5), /^warn .*: 50% of/],
-  ['mostly rejections', rejected(0.6), /^bad .*: 60% of/],
+  ['mostly rejections', rejected(0.6), /^bad .*: 60% of .* No failure for 8 s\. Compare/],
   ['only rejections', rejected(0.03, { allFail: true }), /^bad .*: 3% of .* and now every request fails/],
   ['those of a login', rejected(0.6, verdicts(9, 1, 'gamma')), /403, last of gamma\. .*keys verify/],
   [
