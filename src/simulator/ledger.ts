@@ -68,6 +68,10 @@ export class Ledger {
     this.#lastOrderId += 1n;
     const added = { ...order, orderId: String(this.#lastOrderId) };
     this.#added.push(added);
+    // An order that was made is what its ID leads to, also while it is not found yet.
+    this.#failures = this.#failures.filter(
+      ({ login, clientOrderId }) => login !== added.login || clientOrderId !== added.clientOrderId,
+    );
     if (this.#added.length > this.#capacity) this.#added.shift();
     return added;
   }

@@ -229,7 +229,9 @@ async function checkLogin(
     const [newest] = ring?.filter((entry) => entry.kind === kind) ?? [];
     if (newest === undefined) {
       if (ring === undefined)
-        throw new Error('the login has no keys: store one, in Vault with countersign keys import --create');
+        throw new Error(
+          'the login has no keys: unless it was stopped, store one, in Vault with countersign keys import --create',
+        );
       const fields = ring.length === 0 ? await inventory.shownFields({ environment, login }) : '';
       throw new Error(`${kindMissing}${fields}`);
     }

@@ -40,8 +40,12 @@ export const queryPayments = command(spec, async ({ values }, io) => {
   if (payments.length === 0) io.err('No payment of unknown outcome.');
   const results: PaymentResult[] = [];
   // One at a time: several could exceed the limit of the caller.
-  for (const payment of payments) results.push(await queryStatus(payment, proxy, Date.now));
-  if (results.length > 0) print(results, values.json, io);
+  for (const payment of payments) {
+    const result = await queryStatus(payment, proxy, Date.now);
+    results.push(result);
+    if (values.json) io.out(asciiJson(result));
+  }
+  if (results.length > 0 && !values.json) print(results, io);
   const isSettled = results.every(({ decision }) => decision === 'paid' || decision === 'not-paid');
   return isSettled ? exitCode.done : exitCode.failed;
 });
@@ -57,11 +61,7 @@ async function proxyFrom(values: OptionValues<typeof options>): Promise<Proxy> {
   return { url, agent, token: await readToken(values['token-file']) };
 }
 
-function print(results: readonly PaymentResult[], json: boolean, io: Io): void {
-  if (json) {
-    for (const result of results) io.out(asciiJson(result));
-    return;
-  }
+function print(results: readonly PaymentResult[], io: Io): void {
   const sorted = results.toSorted(
     (one, other) => decisions.indexOf(one.decision) - decisions.indexOf(other.decision),
   );

@@ -25,7 +25,7 @@ export const ofPayments = {
         };
       });
     },
-    todo: 'Query the order status of each, and do not send it again before that: `countersign status --json | countersign payments query`.',
+    todo: 'Query the order status of each (about a refund a person decides), and do not send it again before that: `countersign status --json | countersign payments query`.',
     alert: 'CountersignOutcomeUnknown',
     core: true,
     title: 'Unknown outcome of <operation> in <environment>',

@@ -1,5 +1,5 @@
 import type { Limit } from '../../../errors.ts';
-import { counted, secondsBetween, since, span } from '../format.ts';
+import { counted, secondsBetween, since } from '../format.ts';
 import { callerLimitedFor, saturation } from '../thresholds.ts';
 import { type Conditions, checkOnline, failures } from './condition.ts';
 
@@ -23,14 +23,13 @@ export const ofRequests = {
   },
   slow: {
     severity: 'warn',
-    when: 'More requests take longer than 2.5 s than the SLO allows; the finding: half of those of the last minute.',
+    when: 'More requests take longer than 2.5 s than the SLO allows.',
+    // Of ten in the last minute, or more.
     find: ({ environments }) =>
-      environments.map(({ name: environment, latency }) => {
-        if (latency === null || latency.p50 < 2.5) return undefined;
-        return {
-          summary: `Half of the requests to ${environment} take ${span(latency.p50)} or longer`,
-          environment,
-        };
+      environments.map(({ name: environment, latency, requestsPerSecond }) => {
+        if (latency === null || latency.p50 < 2.5 || requestsPerSecond < 10 / 60) return undefined;
+        const summary = `Half of the requests to ${environment} take ${latency.p50.toFixed(1)} s or longer`;
+        return { summary, environment };
       }),
     todo: 'Is the gateway slow, or Countersign? The log has `gatewayMs` beside `totalMs`.',
     alert: 'CountersignLatencyBudgetBurn',

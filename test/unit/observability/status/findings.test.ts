@@ -126,11 +126,12 @@ it.each<Row>([
     environment({ inFlight: 9, waiting: 61 }),
     /^bad gateway-silent: .* for 1 min, and 9 requests wait\. .*check --online/,
   ],
-  ['half of them in less than 2.5 s', environment({ latency: { p50: 2.4, p99: 9 } })],
+  ['half of them in less than 2.5 s', environment({ latency: { p50: 2.4, p99: 9 }, requestsPerSecond: 9 })],
+  ['half of nine in 2.5 s', environment({ latency: { p50: 2.5, p99: 9 }, requestsPerSecond: 0.15 })],
   [
     'half of them in 2.5 s',
-    environment({ latency: { p50: 2.5, p99: 9 } }),
-    /^warn slow: Half of the requests to production take/,
+    environment({ latency: { p50: 2.5, p99: 9 }, requestsPerSecond: 0.2 }),
+    /^warn slow: Half of the requests to production take 2\.5 s or longer/,
   ],
   // 401 and 403.
   ['2 % rejections', rejected(0.02)],
