@@ -148,12 +148,12 @@ describe('the package', () => {
     const unlock = await acquire();
     const child = spawn(command, ['demo'], {
       env: { ...env, TMPDIR: folder.path },
-      stdio: ['ignore', 'pipe', 'inherit'],
+      stdio: ['ignore', 'ignore', 'pipe'],
     });
     const exited = once(child, 'exit');
     try {
       let printed = '';
-      child.stdout.on('data', (chunk: Buffer) => (printed += chunk.toString()));
+      child.stderr.on('data', (chunk: Buffer) => (printed += chunk.toString()));
       await until(() => printed.includes('Ctrl-C') || child.exitCode !== null);
       const [, url = ''] = /curl -X POST (\S+)/.exec(printed) ?? [];
       const response = await fetch(url, { method: 'POST' });
