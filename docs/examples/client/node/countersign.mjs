@@ -112,7 +112,7 @@ export class Countersign {
     await store(serialNumber);
     const { client_orderid, orderid } = form;
     const found = await this.untilDecided({ client_orderid, orderid, 'by-request-sn': serialNumber }, seconds);
-    return { ...found, message: sent.message || found.message }; // why it was not made
+    return { ...found, message: sent.message ?? found.message }; // why it was not made
   }
 
   /**
