@@ -34,7 +34,7 @@ describe('the status in a terminal', () => {
     expect(lines).toEqual([
       `Ready, not well: ${origin} at ${ago(0)}, version 0.2.0`,
       expect.stringMatching(/^ {2}BAD {2}12 payments of production .* Query the order status of each/),
-      '       status --json | countersign payments query`. https://wiki.example/countersign/runbook#countersignoutcomeunknown',
+      '       again before that: `countersign status --json | countersign payments query`. https://wiki.example/countersign/runbook#countersignoutcomeunknown',
       ...Array.from(
         { length: 10 },
         (_, index) => `       ${ago(4)} transfer order order-7 of checkout, login -, request id-${index}`,
