@@ -247,6 +247,9 @@ describe('the row of a status query', () => {
     ['transaction-type=refund&status=filtered', 'not refunded'],
     ['transaction-type=reversal&status=processing', 'processing'],
     ['transaction-type=chargeback&status=approved&by-request-sn=1', 'later stage'],
+    ...['cancel', 'fraud', 'dispute', 'retrieval'].map(
+      (type) => [`transaction-type=${type}&status=approved`, 'later stage'] as const,
+    ),
   ])('of %s is "%s"', (text, row) => expect(rowOf(text)).toBe(row));
 
   it('takes the name of the order ID from the product, and without a readable form is "no response"', () => {
